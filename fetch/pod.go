@@ -126,15 +126,11 @@ func (s Source) manifest(name string, cron template) map[string]any {
 			image = of.Containers[0].Image
 		}
 	}
-	main := map[string]any{
-		"name": container, "image": image,
-		"command":         []string{"/sweep", Command, Hold},
-		"resources":       map[string]any{"requests": map[string]string{"cpu": "50m", "memory": "64Mi"}},
-		"volumeMounts":    []any{map[string]any{"name": "data", "mountPath": MountPath, "readOnly": true}},
-		"securityContext": map[string]any{"allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities": map[string]any{"drop": []string{"ALL"}}},
-	}
-	if policy != "" {
-		main["imagePullPolicy"] = policy
+	main := podContainer{
+		Name: container, Image: image, PullPolicy: policy, Command: []string{"/sweep", Command, Hold},
+		Resources: map[string]any{"requests": map[string]string{"cpu": "50m", "memory": "64Mi"}},
+		Mounts:    []any{map[string]any{"name": "data", "mountPath": MountPath, "readOnly": true}},
+		Security:  map[string]any{"allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities": map[string]any{"drop": []string{"ALL"}}},
 	}
 	pod := map[string]any{
 		"restartPolicy": "Never", "automountServiceAccountToken": false, "enableServiceLinks": false, "terminationGracePeriodSeconds": 5,
@@ -157,6 +153,17 @@ func (s Source) manifest(name string, cron template) map[string]any {
 			"template": map[string]any{"metadata": map[string]any{"labels": labels}, "spec": pod},
 		},
 	}
+}
+
+// A podContainer is the one container of the pod.
+type podContainer struct {
+	Name       string         `json:"name"`
+	Image      string         `json:"image"`
+	PullPolicy string         `json:"imagePullPolicy,omitempty"`
+	Command    []string       `json:"command"`
+	Resources  map[string]any `json:"resources"`
+	Mounts     []any          `json:"volumeMounts"`
+	Security   map[string]any `json:"securityContext"`
 }
 
 // podState is the part of a Pod that is read.
