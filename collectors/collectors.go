@@ -44,6 +44,9 @@ type Trial struct {
 	// Asked is called for each request to the servers, by several goroutines; may
 	// be nil.
 	Asked func()
+	// DecodeOnly is the share of the requests that decode servers may compute alone, of an
+	// engine that has servers for prompts.
+	DecodeOnly float64
 	// Clients are the process ids of the measuring client itself.
 	Clients []int
 	// Loaded is closed when the load begins, right after the slowest collector's

@@ -123,6 +123,29 @@ func (p *Profile) Parallelism(role string, v Vars, args []Arg, command []string)
 	return out, nil
 }
 
+// The roles of an engine that prefills and decodes apart.
+const (
+	RolePrefill = "prefill"
+	RoleDecode  = "decode"
+)
+
+// Disaggregated says whether prompts are computed by servers of their own.
+func (p *Profile) Disaggregated() bool {
+	return p.Role(RolePrefill) != nil && p.Role(RoleDecode) != nil
+}
+
+// MovesByNIXL says whether a command line, as in [Profile.Parallelism], names NIXL as what
+// moves KV caches.
+func (p *Profile) MovesByNIXL(role string, v Vars, args []Arg, command []string) bool {
+	r := p.Role(role)
+	if r == nil {
+		return false
+	}
+	ex := example(r, p.examplePeers(func(*Role) int { return 1 }))
+	ex.Model, ex.Served, ex.GPU, ex.GPUs = v.Model, v.Served, v.GPU, v.GPUs
+	return slices.ContainsFunc(p.options(role, ex, args, command), func(o option) bool { return strings.Contains(strings.ToLower(o.value), "nixl") })
+}
+
 // An option is one flag of a command line with what follows it.
 type option struct{ name, value string }
 

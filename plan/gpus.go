@@ -34,6 +34,33 @@ func (s Server) Parallelism(p *engine.Profile, role string) (engine.Parallelism,
 	return p.Parallelism(role, v, s.ArgsOf(p, role), s.CommandOf(p, role))
 }
 
+// TensorParallel is how many GPUs share each layer of a replica of a role, if its
+// arguments tell.
+func (s Server) TensorParallel(p *engine.Profile, role string) (n int, known bool) {
+	of, wrong := s.Parallelism(p, role)
+	if wrong != nil || !of.Known {
+		return 0, false
+	}
+	for _, size := range of.Sizes {
+		if size.Name == engine.TensorParallel {
+			return size.N, true
+		}
+	}
+	return 1, true
+}
+
+// MovesByNIXL says whether both sides of a server that prefills and decodes apart move KV
+// caches by NIXL.
+func (s Server) MovesByNIXL(p *engine.Profile) bool {
+	v := engine.Vars{Model: s.Model, Served: s.Served, GPU: s.GPU, GPUs: 1}
+	for _, role := range []string{engine.RolePrefill, engine.RoleDecode} {
+		if !p.MovesByNIXL(role, v, s.ArgsOf(p, role), s.CommandOf(p, role)) {
+			return false
+		}
+	}
+	return true
+}
+
 // GPUCounted is how many GPUs a server has, and how the sum is made.
 type GPUCounted struct {
 	Total int

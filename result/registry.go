@@ -134,7 +134,7 @@ func load() []Column {
 		nullable("p95_prompt_tokens", Float, "tokens", "95th percentile of the prompt lengths of the completed requests."),
 		nullable("max_prompt_tokens", Float, "tokens", "Longest prompt of the completed requests."),
 		nullable("prompt_length_error", Float, "ratio", "Mean of |achieved - target| / target over the completed requests whose prompt was made for a length; null if none was."),
-		nullable("cached_tokens", Int, "tokens", "Prompt tokens of the completed requests that the server had in its prefix cache; null if it did not say for each."),
+		nullable("cached_tokens", Int, "tokens", "Prompt tokens of the completed requests that the server had in its prefix cache; null if it did not say for each, and where prompts are computed by other servers: a decode server counts the KV caches that it got from them."),
 		nullable("output_length_error", Float, "ratio", "Share of the completed requests whose output, as the server counted it, has another length than max_tokens; null if it did not count every one."),
 		nullable("extra_requests", Int, "requests", "Requests that sweep sent to the deployment's servers beyond the measured ones and the probes since the row before: readiness, counting of tokens, cache resets, warm-up, looks at metrics, and attempts that were discarded; null if nothing was run."),
 		nullable("extra_completions", Int, "requests", "Those of the extra_requests that asked the model for tokens."),
@@ -363,7 +363,7 @@ func server() []Column {
 // disaggregation is whether an engine whose roles prefill and decode apart did so.
 func disaggregation() []Column {
 	return []Column{
-		nullable("pd", String, "", "Whether prompts were computed by prefill servers and their KV caches moved to decode servers, by the servers' counters over the trial: proven (for at least 95 % of the requests), partial, absent or unknown. Null of an engine that does not have both roles."),
+		nullable("pd", String, "", "Whether prompts were computed by prefill servers and their KV caches moved to decode servers, by the servers' counters over the trial: proven (for all requests but `max_decode_only` of `validity`), partial, absent or unknown. Null of an engine that does not have both roles."),
 		nullable("pd_share", Float, "ratio", "Requests that ended at prefill servers / those that ended at decode servers, at most 1; where that is not known, by the decisions of the router."),
 	}
 }

@@ -33,6 +33,9 @@ type Evidence struct {
 	// MayKnow: an earlier run may have left the prompts in the server's prefix
 	// cache, and nothing has emptied it.
 	MayKnow bool
+	// Moves: the cached tokens of the answers may have come from another server, so they
+	// say nothing of a prefix cache.
+	Moves bool
 	// Server is what the server's machine says of its processes, and Thefts what
 	// it says of its hypervisor; empty if the server runs elsewhere.
 	Server []Process

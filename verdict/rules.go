@@ -249,10 +249,7 @@ func cacheHits(e *Evidence) (hits float64, who string) {
 			cached += r.CachedTokens
 		}
 	}
-	// A server that decodes alone says of the caches that it was sent that it had them.
-	if pd := e.text(col.PD); pd != "" && pd != result.PDAbsent {
-		told = false
-	}
+	told = told && !e.Moves
 	if told = told && prompt > 0; told {
 		hits, who = float64(cached)/float64(prompt), "the answers"
 	}

@@ -404,15 +404,13 @@ func fail(e *Evidence, from, to int) {
 // What a server that decodes was sent is no warm cache, though its answers call it
 // cached. Where it did all of it, it is one.
 func TestJudge_transferred(t *testing.T) {
-	for pd, want := range map[string]bool{result.PDProven: false, result.PDPartial: false, result.PDUnknown: false, result.PDAbsent: true, "": true} {
+	for moves, want := range map[bool]bool{true: false, false: true} {
 		e := clean()
 		e.cache(99)
-		if pd != "" {
-			e.Row["pd"] = pd
-		}
+		e.Moves = moves
 		found := slices.ContainsFunc(Judge(*e, strict()), func(f result.Finding) bool { return f.Code == finding.CacheState })
 		if found != want {
-			t.Errorf("%s: cache_state %v", pd, found)
+			t.Errorf("moves %v: cache_state %v", moves, found)
 		}
 	}
 }

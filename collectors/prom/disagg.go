@@ -1,26 +1,18 @@
 package prom
 
 import (
-	"slices"
-
 	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/internal/disagg"
 	"sweep.dev/sweep/internal/quantities"
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/result/finding"
 )
 
-// The roles of an engine that prefills and decodes apart.
-const (
-	prefillRole = "prefill"
-	decodeRole  = "decode"
-)
-
-// disaggregated judges whether an engine with these two roles prefilled and decoded
-// apart; false of any other engine.
-func disaggregated(p *engine.Profile, sources []*quantities.Source) (disagg.Proof, bool) {
-	names := roleNames(p)
-	if !slices.Contains(names, prefillRole) || !slices.Contains(names, decodeRole) {
+// disaggregated judges whether an engine that has servers for both prefilled and decoded
+// apart, but for a share that may be decoded alone; false of any other engine.
+func disaggregated(p *engine.Profile, sources []*quantities.Source, decodeOnly float64) (disagg.Proof, bool) {
+	if !p.Disaggregated() {
 		return disagg.Proof{}, false
 	}
 	gained := func(role, quantity string) *float64 {
@@ -31,30 +23,36 @@ func disaggregated(p *engine.Profile, sources []*quantities.Source) (disagg.Proo
 		return &v
 	}
 	c := disagg.Counters{
-		Prefilled: gained(prefillRole, engine.RequestsFinished), Decoded: gained(decodeRole, engine.RequestsFinished),
-		Tokens: gained(decodeRole, engine.KVReceived), Bytes: gained(decodeRole, engine.KVTransferred), Failures: gained(decodeRole, engine.KVFailures),
+		Prefilled: gained(engine.RolePrefill, engine.RequestsFinished), Decoded: gained(engine.RoleDecode, engine.RequestsFinished),
+		Tokens: gained(engine.RoleDecode, engine.KVReceived), Bytes: gained(engine.RoleDecode, engine.KVTransferred), Failures: gained(engine.RoleDecode, engine.KVFailures),
 	}
 	for _, r := range p.Roles {
 		if n := gained(r.Name, engine.PDDecisions); n != nil && r.Tier != engine.TierEngine {
 			c.Decisions, c.Split = n, gained(r.Name, engine.PDSplit)
 		}
 	}
-	return disagg.Of(c), true
+	return disagg.Of(c, decodeOnly), true
 }
 
-// proof notes that the servers did not prefill and decode apart.
-func (s *session) proof(servers []*server) {
+// prove fills in whether the servers prefilled and decoded apart, and finds that they did
+// not.
+func prove(row result.Row, p *engine.Profile, servers []*server, decodeOnly float64) (all []result.Finding) {
 	var sources []*quantities.Source
 	for _, one := range servers {
 		sources = append(sources, &one.Source)
 	}
-	p, ok := disaggregated(s.trial.Profile, sources)
+	proof, ok := disaggregated(p, sources, decodeOnly)
 	if !ok {
-		return
+		return nil
+	}
+	row[col.PD] = proof.Verdict
+	if proof.Share != nil {
+		row[col.PDShare] = *proof.Share
 	}
 	for verdict, code := range map[string]finding.Code{result.PDAbsent: finding.PDAbsent, result.PDPartial: finding.PDPartial} {
-		if p.Verdict == verdict {
-			s.sink.Note(result.Finding{Code: code, Text: p.Why})
+		if proof.Verdict == verdict {
+			all = append(all, result.Finding{Code: code, Text: proof.Why})
 		}
 	}
+	return all
 }

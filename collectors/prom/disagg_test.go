@@ -83,9 +83,15 @@ func TestDisaggregated(t *testing.T) {
 			result.Row{"pd": "unknown", "pd_share": nil},
 		},
 	} {
-		t.Run(name, func(t *testing.T) { checkRow(t, makeRow(p, tt.servers), tt.want) })
+		t.Run(name, func(t *testing.T) {
+			row := makeRow(p, tt.servers)
+			prove(row, p, tt.servers, 0.05)
+			checkRow(t, row, tt.want)
+		})
 	}
-	if row := makeRow(profile(t, "vllm"), []*server{vllm("server", 1, 1)}); row["pd"] != nil {
+	one := []*server{vllm("server", 1, 1)}
+	row := makeRow(profile(t, "vllm"), one)
+	if prove(row, profile(t, "vllm"), one, 0.05); row["pd"] != nil {
 		t.Errorf("a server of one role: %v", row["pd"])
 	}
 }

@@ -181,12 +181,6 @@ func makeRow(p *engine.Profile, servers []*server) result.Row {
 		}
 		fill(row, role, quantities.Only(role, sources), mine)
 	}
-	if proof, ok := disaggregated(p, sources); ok {
-		row[col.PD] = proof.Verdict
-		if proof.Share != nil {
-			row[col.PDShare] = *proof.Share
-		}
-	}
 	return row
 }
 

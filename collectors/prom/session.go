@@ -293,8 +293,11 @@ func (s *session) Finish(ctx context.Context) (result.Row, error) {
 		errs = append(errs, err)
 	}
 	s.findings()
-	s.proof(servers)
-	return makeRow(s.trial.Profile, servers), errors.Join(errs...)
+	row := makeRow(s.trial.Profile, servers)
+	for _, f := range prove(row, s.trial.Profile, servers, s.trial.DecodeOnly) {
+		s.sink.Note(f)
+	}
+	return row, errors.Join(errs...)
 }
 
 // findings notes what a person should know, once for each code: of which

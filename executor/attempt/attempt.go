@@ -241,6 +241,7 @@ func (a *Attempt) measure(ctx, run context.Context, d sender) error {
 		Collectors: a.config.Collectors, Server: a.subject.Server, Profile: a.subject.Profile, Backend: a.config.Backend,
 		Given: a.config.Given, Columns: a.config.Plan.Columns(), Anchor: a.anchor,
 		Asked: func() { a.subject.Extra.Add(1, 0) }, Sink: a.sink, Clients: d.processes(),
+		DecodeOnly: a.config.Plan.Validity.DecodeOnly,
 	})
 	probed, err := a.beside(loaded, config, d)
 	if err != nil {

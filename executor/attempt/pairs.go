@@ -37,7 +37,7 @@ const (
 // up: of a stack that somebody else started.
 func WarmsPairs(p *engine.Profile, b backends.Backend, given bool) bool {
 	_, found := b.(backends.Described)
-	return given && found && p.Role("prefill") != nil && p.Role("decode") != nil
+	return given && found && p.Disaggregated()
 }
 
 // warmPairs moves a KV cache between each pair of a prefill and a decode server, once, and

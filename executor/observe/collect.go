@@ -43,7 +43,8 @@ type Config struct {
 	Anchor     result.Anchor
 	Asked      func() // called for each request to the servers, by several goroutines
 	Sink       *Sink
-	Clients    []int // ids of the processes that send the load
+	DecodeOnly float64 // see [collectors.Trial]
+	Clients    []int   // ids of the processes that send the load
 }
 
 // safely turns a panic of a collector into an error: it must not harm the
@@ -65,7 +66,7 @@ func Start(ctx context.Context, c Config) func(context.Context) result.Row {
 	watched := collectors.Trial{
 		Targets: c.targets(), Profile: c.Profile, Anchor: c.Anchor, Loaded: begun,
 		Authorize: c.Server.Authorize, Clients: c.Clients,
-		Given: c.Given, Asked: c.Asked,
+		Given: c.Given, Asked: c.Asked, DecodeOnly: c.DecodeOnly,
 	}
 
 	type started struct {

@@ -105,6 +105,9 @@ func Of(t Trial, server *Server, m Measured, end End) (*result.Outcome, error) {
 	row := result.Row{}
 	maps.Copy(row, m.Columns)
 	maps.Copy(row, measured) // the client's own figures win
+	if moves(&t, row) {
+		row[col.CachedTokens] = nil
+	}
 	if row[col.ServerReportedThroughputTokS] == nil && m.Claimed != nil && end.Failure == nil {
 		row[col.ServerReportedThroughputTokS] = *m.Claimed
 	}
@@ -189,6 +192,13 @@ func Of(t Trial, server *Server, m Measured, end End) (*result.Outcome, error) {
 		return nil, fmt.Errorf("row of %s: %w", t.Label, err)
 	}
 	return o, nil
+}
+
+// moves says whether the cached tokens of answers may have come from another server: a
+// server that decodes alone counts the KV caches that it was sent.
+func moves(t *Trial, row result.Row) bool {
+	profile, ok := t.Plan.Profile(t.Cell.Server.Profile)
+	return ok && profile.Disaggregated() && row[col.PD] != result.PDAbsent
 }
 
 func withHint(f *serving.Failure) string {

@@ -11,6 +11,7 @@ import (
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/plan/plantest"
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/result/finding"
 	"sweep.dev/sweep/result/objective"
 	"sweep.dev/sweep/result/timeline"
@@ -100,5 +101,20 @@ func TestOf_terms(t *testing.T) {
 	}
 	if slices.ContainsFunc(o.Findings, func(f result.Finding) bool { return f.Code == finding.Tunnelled }) {
 		t.Errorf("it is a finding too: %v", o.Findings)
+	}
+}
+
+// Cached tokens of an engine that decodes apart may have come from another server, unless
+// the counters say that none did.
+func TestMoves(t *testing.T) {
+	t.Parallel()
+	for name, pd := range map[string]map[any]bool{"llm-d": {nil: true, result.PDProven: true, result.PDUnknown: true, result.PDAbsent: false}, "vllm": {nil: false}} {
+		p := plantest.Parse(t, "matrix: {engine: "+name+", concurrency: [1]}")
+		trial := &Trial{Plan: p, Cell: p.Deployments()[0].Cells[0]}
+		for verdict, want := range pd {
+			if got := moves(trial, result.Row{col.PD: verdict}); got != want {
+				t.Errorf("%s, pd %v: %v", name, verdict, got)
+			}
+		}
 	}
 }

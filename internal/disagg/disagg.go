@@ -9,10 +9,6 @@ import (
 	"sweep.dev/sweep/result"
 )
 
-// Enough is the share of the requests from which on they count as all: some prompts are
-// too short for the router, or in the decode server's own cache.
-const Enough = 0.95
-
 // Counters are how far each counter went during the load. Nil is one that is not known,
 // for whatever reason.
 type Counters struct {
@@ -36,8 +32,9 @@ type Proof struct {
 	Why   string // the verdict in a clause, with its figures
 }
 
-// Of judges counters.
-func Of(c Counters) Proof {
+// Of judges counters. decodeOnly is the share of the requests that may be computed by decode
+// servers alone: some prompts are too short for the router, or in their own cache.
+func Of(c Counters, decodeOnly float64) Proof {
 	p := Proof{Share: share(c)}
 	moved := positive(c.Tokens) || positive(c.Bytes)
 	told := c.Tokens != nil || c.Bytes != nil
@@ -58,11 +55,14 @@ func Of(c Counters) Proof {
 		return say(result.PDUnknown, "KV caches were moved, and for which share of the requests is not known")
 	case positive(c.Failures):
 		return say(result.PDPartial, "%.0f transfers of KV caches failed, and %.0f %% of the requests went through prefill", *c.Failures, 100**p.Share)
-	case *p.Share < Enough:
+	case *p.Share < 1-decodeOnly-rounding:
 		return say(result.PDPartial, "%.0f %% of the requests went through prefill", 100**p.Share)
 	}
 	return say(result.PDProven, "%.0f %% of the requests went through prefill, and their KV caches were moved", 100**p.Share)
 }
+
+// rounding is far below one request of any load.
+const rounding = 1e-9
 
 // share is the part of the requests that went through prefill.
 func share(c Counters) *float64 {

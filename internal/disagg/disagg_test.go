@@ -20,6 +20,8 @@ func TestOf(t *testing.T) {
 		"by bytes":             {Counters{Prefilled: n(96), Decoded: n(100), Bytes: n(1e9)}, result.PDProven, 0.96, ""},
 		"more than all":        {Counters{Prefilled: n(103), Decoded: n(100), Bytes: n(1e9)}, result.PDProven, 1, ""},
 		"short prompts":        {Counters{Prefilled: n(40), Decoded: n(100), Tokens: n(80_000)}, result.PDPartial, 0.4, "40 %"},
+		"just enough":          {Counters{Prefilled: n(95), Decoded: n(100), Bytes: n(1e9)}, result.PDProven, 0.95, ""},
+		"not enough":           {Counters{Prefilled: n(94), Decoded: n(100), Bytes: n(1e9)}, result.PDPartial, 0.94, "94 %"},
 		"failed transfers":     {Counters{Prefilled: n(100), Decoded: n(100), Tokens: n(80_000), Failures: n(3)}, result.PDPartial, 1, "3 transfers"},
 		"a silent prefill":     {Counters{Prefilled: n(0), Decoded: n(100), Tokens: n(0)}, result.PDAbsent, 0, "no request ended at a prefill server, and 100 at decode"},
 		"the router lied":      {Counters{Decisions: n(100), Split: n(100), Prefilled: n(0), Decoded: n(100)}, result.PDAbsent, 0, "themselves"},
@@ -31,7 +33,7 @@ func TestOf(t *testing.T) {
 		"nothing":              {Counters{}, result.PDUnknown, -1, "no counter"},
 		"prefill alone":        {Counters{Prefilled: n(5)}, result.PDUnknown, -1, "no counter"},
 	} {
-		p := Of(tt.c)
+		p := Of(tt.c, 0.05)
 		share := -1.0
 		if p.Share != nil {
 			share = *p.Share

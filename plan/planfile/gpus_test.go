@@ -91,3 +91,26 @@ func TestGPUCount_contradicted(t *testing.T) {
 		})
 	}
 }
+
+// NIXL moves no KV cache from a prefill server to a decode server with fewer ranks.
+func TestTransfers(t *testing.T) {
+	const bad = "prefill has tensor-parallel-size 4 and decode 2: NIXL moves no KV cache from more ranks to fewer"
+	for _, test := range []struct{ name, backend, matrix, engines, want string }{
+		{"the arguments of roles", "process", "  engine: llm-d\n", "engines: {llm-d: {roles: {prefill: {args: {tp: 4}}, decode: {args: {tensor-parallel-size: 2}}}}}\n", "plan.yaml:8:48: " + bad},
+		{"an axis", "process", "  engine: llm-d\n  roles.prefill.args.tp: [2, 4]\n", "engines: {llm-d: {roles: {decode: {args: {tp: 2}}}}}\n", "plan.yaml:8:3: " + bad},
+		{"the default", "process", "  engine: llm-d\n", "engines: {llm-d: {roles: {prefill: {args: {tp: 2}}}}}\n", "prefill has tensor-parallel-size 2 and decode 1"},
+		{"as many", "process", "  engine: llm-d\n", "engines: {llm-d: {args: {tp: 4}}}\n", ""},
+		{"fewer", "process", "  engine: llm-d\n", "engines: {llm-d: {roles: {decode: {args: {tp: 4}}}}}\n", ""},
+		{"another connector", "process", "  engine: llm-d\n", "engines: {llm-d: {roles: {prefill: {args: {tp: 2}, command: [vllm, serve, m, --kv-transfer-config, '{\"kv_connector\":\"MooncakeConnector\"}', '{{flags}}']}}}}\n", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := withGPUs(t, test.backend, test.matrix, test.engines)
+			switch {
+			case test.want == "" && err != nil:
+				t.Error(err)
+			case test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want) || strings.Count(err.Error(), "NIXL") != 1):
+				t.Errorf("got %v\nwant %s", err, test.want)
+			}
+		})
+	}
+}

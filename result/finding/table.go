@@ -228,7 +228,7 @@ var reasons = []Fact{
 	},
 	{
 		PDAbsent, "the servers that decode computed the prompts themselves",
-		"the engine has servers for prefill, and no request ended there or no KV cache was moved; a router does so silently if no prefill server is ready, and for prompts that it finds short",
+		"the engine has servers for prefill, and no request ended there or no KV cache was moved; a router does so silently if no prefill server is ready, and for prompts that it finds short. If some requests went through prefill, and more than `max_decode_only` did not, the trial has the finding `pd_partial`",
 		"look at the prefill servers and at the router's threshold, or send longer prompts; measure such a stack as an engine without prefill servers",
 	},
 }
@@ -502,7 +502,7 @@ var remarks = []Fact{
 		"read the error in the text: of the API server, or of a right that is missing",
 	},
 	{
-		PDPartial, "a part of the requests did not go through the servers for prefill", "or transfers of KV caches failed; the column `pd_share` has the part",
+		PDPartial, "a part of the requests did not go through the servers for prefill", "more than `max_decode_only` allows, or transfers of KV caches failed; the column `pd_share` has the part",
 		"send prompts above the router's threshold, with `cache_bust: true`; the row is of a mixture",
 	},
 	{

@@ -50,6 +50,9 @@ type Bounds struct {
 	// Of the prompt tokens that a prefix cache knew beyond what the plan shares: so
 	// much of the prefill was not measured.
 	CacheHitExcess float64 `yaml:"max_cache_hit_excess" doc:"Most by which the prefix cache's hit rate may exceed what the plan's own sharing explains." default:"5%" min:"0" max:"1" unit:"ratio" example:"10%"`
+	// Of the requests to an engine that has servers for prompts. Some prompts are too
+	// short for its router, or in the decode server's own cache.
+	DecodeOnly float64 `yaml:"max_decode_only" doc:"Largest share of the requests whose prompts the decode servers may compute themselves, for pd to be proven." default:"5%" min:"0" max:"1" unit:"ratio" example:"50%"`
 	// Nil is no bound: processes of others are a finding and no more.
 	Foreign *int `yaml:"max_foreign_processes" doc:"Most processes of others on the GPUs." default:"no bound; they are a finding" min:"0" max:"1000" example:"0"`
 }

@@ -16,7 +16,7 @@ import (
 func TestDefaults(t *testing.T) {
 	want := Bounds{
 		ErrorRate: 0.05, ScheduleLag: 10 * time.Millisecond, ClientCPU: 0.85, Stall: time.Second, Throttled: 0.1,
-		Coalesced: 0.01, Steal: 0.02, Loop: 0.7, Drift: 0.2, OutputOff: 0.01, CacheHitExcess: 0.05,
+		Coalesced: 0.01, Steal: 0.02, Loop: 0.7, Drift: 0.2, OutputOff: 0.01, CacheHitExcess: 0.05, DecodeOnly: 0.05,
 	}
 	if diff := cmp.Diff(want, Defaults()); diff != "" {
 		t.Errorf("- want, + got:\n%s", diff)

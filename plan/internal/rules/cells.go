@@ -11,6 +11,12 @@ import (
 	"sweep.dev/sweep/plan/internal/file"
 )
 
+// gpuArguments looks at what the engines' arguments say of GPUs.
+func (c *Checked) gpuArguments() {
+	c.gpuCount()
+	c.transfers()
+}
+
 // gpuCount holds the axis gpu_count against the arguments of the engines, which
 // must be numbers to be counted.
 func (c *Checked) gpuCount() {
@@ -86,6 +92,33 @@ func (c *Checked) argNode(profile *engine.Profile, key, role, arg string) *synta
 		}
 	}
 	return c.Key("matrix", "engine")
+}
+
+// transfers refuses servers between which NIXL moves no KV cache: it writes from as many
+// ranks as the prefill server has or fewer, and the decode server fails on an assertion.
+func (c *Checked) transfers() {
+	if c.Backend.Given {
+		return // what runs there is not the plan's
+	}
+	type pair struct {
+		engine          string
+		prefill, decode int
+	}
+	seen := map[pair]bool{}
+	for _, d := range c.Deployments {
+		profile := c.Profiles[d.Server.Engine]
+		if profile == nil || !profile.Disaggregated() || !d.Server.MovesByNIXL(profile) {
+			continue
+		}
+		prefill, known := d.Server.TensorParallel(profile, engine.RolePrefill)
+		decode, both := d.Server.TensorParallel(profile, engine.RoleDecode)
+		if one := (pair{d.Server.Engine, prefill, decode}); known && both && prefill > decode && !seen[one] {
+			seen[one] = true
+			at := c.Report.Node(c.argNode(profile, d.Server.Engine, engine.RolePrefill, profile.TensorArg()), "transfer",
+				"prefill has %s %d and decode %d: NIXL moves no KV cache from more ranks to fewer", profile.TensorArg(), prefill, decode)
+			at.Hint = "give decode as many or more, or another kv-transfer-config"
+		}
+	}
 }
 
 // identity reports cells that are the same. Axes have no value twice, so the

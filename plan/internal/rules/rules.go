@@ -105,7 +105,7 @@ var OfPlan = []Rule{
 
 // OfCells are those of the cells, for plans in which all else is right.
 var OfCells = []Rule{
-	{"gpu-count", "The GPUs that the plan counts are those that the arguments of the engine take.", (*Checked).gpuCount},
+	{"gpu-count", "The GPUs that the plan counts are those that the arguments of the engine take, and NIXL can move KV caches between them.", (*Checked).gpuArguments},
 	{"identity", "Every cell has an id of its own.", (*Checked).identity},
 	{"concurrency-reached", "There are as many requests as are to be in flight.", (*Checked).concurrencyReached},
 	{"texts", "There are as many texts as are sent, unless they may be sent again.", (*Checked).enoughTexts},
