@@ -38,6 +38,9 @@ type container struct {
 // pod's name, is that address.
 func (f *Server) Run() { f.with(func() { f.runs = true }) }
 
+// Together lets no pod start before there are so many.
+func (f *Server) Together(pods int) { f.with(func() { f.together = pods }) }
+
 // Kill ends the process of a pod as an accident would.
 func (f *Server) Kill(name string) {
 	f.with(func() {
@@ -74,12 +77,19 @@ func (f *Server) nodes() {
 	if !f.runs {
 		return
 	}
+	pods := 0
+	for _, o := range f.objects {
+		if o.Text("kind") == "Pod" {
+			pods++
+		}
+	}
 	for path, o := range f.objects {
 		if o.Text("kind") != "Pod" {
 			continue
 		}
 		c := f.containers[path]
 		switch {
+		case c == nil && pods < f.together && o.Text("metadata", "deletionTimestamp") == "":
 		case c == nil && o.Text("metadata", "deletionTimestamp") != "":
 			delete(f.objects, path)
 		case c == nil && o.Text("status", "phase") == "":

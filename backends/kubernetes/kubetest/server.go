@@ -36,6 +36,7 @@ type Server struct {
 	ended   chan struct{}
 
 	runs       bool
+	together   int
 	containers map[string]*container // by the paths of their pods
 }
 

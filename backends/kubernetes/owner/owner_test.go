@@ -141,7 +141,7 @@ func TestCreate_heldBack(t *testing.T) {
 			t.Parallel()
 			f, n := connect(t)
 			c.hold(f)
-			n.Patience = 500 * time.Millisecond
+			n.Patience = 2 * time.Second
 			_, err := n.Create(t.Context(), request("me@here", time.Hour))
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Error(err)
@@ -227,7 +227,7 @@ func TestDelete(t *testing.T) {
 	}
 	// Without controllers nothing goes, and that is said.
 	f.Controllers(false)
-	ctx, cancel := context.WithTimeoutCause(t.Context(), 100*time.Millisecond, errors.New("enough"))
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 3*time.Second, errors.New("enough"))
 	defer cancel()
 	if err := n.Delete(ctx, theirs.Name.String(), ""); err == nil || !strings.Contains(err.Error(), "left are its Job") {
 		t.Error(err)

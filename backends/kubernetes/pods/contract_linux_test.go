@@ -52,3 +52,30 @@ func TestContract(t *testing.T) {
 		}),
 		backendtest.Killed(f.Kubeconfig, effect.KubeCreate))
 }
+
+// The pods of one role start side by side: an image may take minutes on each node.
+func TestLaunch_together(t *testing.T) {
+	t.Parallel()
+	f := kubetest.Start(t)
+	f.Run()
+	f.Together(3)
+	b, spec, err := made(nil, f.Kubeconfig, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec.Roles[0].Replicas = 3
+	var ledger backendtest.Ledger
+	d, err := b.Launch(t.Context(), spec, &ledger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range 3 {
+		if d.Host("server", n).URL() == "" {
+			t.Errorf("replica %d is nowhere", n)
+		}
+	}
+	f.Together(0)
+	if err := d.Stop(t.Context()); err != nil || len(f.Paths()) != 0 {
+		t.Errorf("%v, left are %q", err, f.Paths())
+	}
+}

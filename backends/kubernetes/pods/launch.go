@@ -31,6 +31,9 @@ type launch struct {
 	several bool   // units
 	owner   *owner.Owner
 
+	last    map[string]string    // the last unit of each role
+	waiting map[string][]*remote // of a role whose last unit is not attached yet
+
 	stop  context.CancelFunc // of the heartbeat; nil before it begins
 	beats sync.WaitGroup
 	lost  chan struct{} // closed when the cluster has ended the deployment
@@ -47,9 +50,10 @@ const (
 // Allocate divides a deployment into pods, and makes nothing.
 func (p provider) Allocate(_ context.Context, spec backends.Spec, pod backends.Name) (provision.Allocation, error) {
 	a := provision.Allocation{Units: provision.PerReplica(spec, pod)}
-	l := &launch{b: p.b, name: pod.String(), several: len(a.Units) > 1, lost: make(chan struct{})}
+	l := &launch{b: p.b, name: pod.String(), several: len(a.Units) > 1, lost: make(chan struct{}), last: map[string]string{}, waiting: map[string][]*remote{}}
 	for _, u := range a.Units {
 		r := u.Replicas[0]
+		l.last[r.Role.Name] = u.Name
 		host := "127.0.0.1"
 		if l.several {
 			host = hostname(r.Role.Name, r.Place.Replica) + "." + l.name + "." + p.b.place.Namespace + ".svc"
@@ -126,6 +130,19 @@ func (p provider) make(ctx context.Context, collection string, o map[string]any)
 	return p.b.call(ctx, effect.KubeCreate, func(ctx context.Context, api *kubeapi.Client) error {
 		return api.Create(ctx, p.b.path(collection, ""), o, nil)
 	})
+}
+
+// attached notes a remote, and returns all of its role if it is the last of them. Units are
+// attached one after the other.
+func (l *launch) attached(r *remote) []*remote {
+	role := r.unit.Replicas[0].Role.Name
+	l.waiting[role] = append(l.waiting[role], r)
+	if l.last[role] != r.unit.Name {
+		return nil
+	}
+	all := l.waiting[role]
+	delete(l.waiting, role)
+	return all
 }
 
 // begin keeps the deployment alive until close.

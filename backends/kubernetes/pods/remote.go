@@ -13,6 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/host"
 	"sweep.dev/sweep/internal/effect"
@@ -49,26 +51,41 @@ var (
 	_ provision.Teller = (*remote)(nil)
 )
 
-// Attach waits until a pod runs, and finds how it is reached. A pod that will not run is
-// an error that says why.
+// Attach watches a pod. Those of one role start side by side: the last of them waits until
+// all run, and finds how each is reached. One that will not run is an error that says why.
 func (p provider) Attach(ctx context.Context, i provision.Instance, u *provision.Unit) (provision.Remote, error) {
 	r := &remote{p: p, unit: u, uid: i.ID, changed: make(chan struct{})}
+	all := []*remote{r}
 	if l, ok := u.Data.(*launch); ok {
 		r.lost, r.why = l.lost, func() error { return l.why }
+		all = l.attached(r)
 	}
 	life, stop := context.WithCancel(context.WithoutCancel(ctx))
 	r.stop = stop
 	r.watchers.Go(func() { r.watch(life) })
-	err := r.await(ctx)
-	if err == nil {
-		err = r.reach(ctx)
+	// The first failure ends the wait for the others, which may still be without a node.
+	group, waiting := errgroup.WithContext(ctx)
+	for _, one := range all {
+		group.Go(func() error { return one.up(waiting) })
 	}
-	if err != nil {
+	if err := group.Wait(); err != nil {
 		r.keepLog(ctx)
 		r.Close()
 		return nil, err
 	}
 	return r, nil
+}
+
+// up returns when the pod runs and it is known how it is reached.
+func (r *remote) up(ctx context.Context) error {
+	err := r.await(ctx)
+	if err == nil {
+		err = r.reach(ctx)
+	}
+	if err != nil && r.unit.Replicas[0].Role.Replicas > 1 {
+		return fmt.Errorf("%s: %w", r.unit.Replicas[0].Name(), err)
+	}
+	return err
 }
 
 // Close implements [provision.Remote].
@@ -78,7 +95,11 @@ func (r *remote) Close() {
 }
 
 // Host implements [provision.Remote].
-func (r *remote) Host(int) host.Host { return r.host }
+func (r *remote) Host(int) host.Host {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.host
+}
 
 // Tell implements [provision.Teller].
 func (r *remote) Tell(t *backends.Terms) {
@@ -86,6 +107,9 @@ func (r *remote) Tell(t *backends.Terms) {
 	defer r.mu.Unlock()
 	if t.GPU == "" {
 		t.GPU = r.gpu
+	}
+	if r.now == nil {
+		return
 	}
 	if digest := r.now.digest(); digest != "" {
 		of := digest
