@@ -29,6 +29,7 @@ type try struct {
 	argv   []string // nil is a server that waits
 	image  string   // "" is that of the tests
 	gpus   int
+	files  bool // it is configured by a file
 }
 
 // start launches it, with all rights of the shipped Role and no other.
@@ -60,6 +61,11 @@ func (n *node) start(t *testing.T, of try) (d backends.Deployment, log string, e
 			Name: "server", Replicas: 1, GPUs: of.gpus, Image: of.image, LogPath: func(int) string { return log },
 			Argv: func(backends.Address) ([]string, error) { return of.argv, nil },
 		}},
+	}
+	if of.files {
+		spec.Roles[0].Extra = func(backends.Address) (backends.Extra, error) {
+			return backends.Extra{Files: map[string][]byte{"conf": []byte("x")}}, nil
+		}
 	}
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 90*time.Second, errors.New("the test gives up"))
 	defer cancel()
@@ -108,6 +114,7 @@ func TestDeploy_failures(t *testing.T) {
 		"no image":  {of: try{image: "lab.test/nothere:1"}, class: "image", text: []string{"ErrImageNeverPull"}, is: backends.ErrSpec},
 		"bad image": {of: try{image: "UPPER::x"}, class: "image", text: []string{"InvalidImageName"}, is: backends.ErrSpec},
 		"secret":    {of: try{config: pods.Config{Secrets: map[string]string{"HF_TOKEN": "nothere/HF_TOKEN"}}}, class: "spec", text: []string{`secret "nothere" not found`}, is: backends.ErrSpec},
+		"mount":     {of: try{files: true}, class: "volume", text: []string{"FailedMount", "not found"}, is: backends.ErrSpec},
 		"command":   {of: try{argv: []string{"/nothere"}}, class: "image", text: []string{"no such file or directory"}, is: backends.ErrSpec},
 		"exit":      {of: try{argv: []string{"/app", "die", "0s"}}, text: []string{"exited with status 3"}, log: "CUDA error: out of memory"},
 		"memory":    {of: try{argv: []string{"/app", "eat"}, config: pods.Config{Memory: "64Mi"}}, text: []string{"out of host memory"}, log: "eating"},
@@ -134,6 +141,9 @@ func TestDeploy_failures(t *testing.T) {
 					}
 					return lab.get("/api/v1/namespaces/"+ns+"/resourcequotas/q", &q) == nil && len(q.Status.Hard) > 0
 				})
+			}
+			if c.of.files {
+				go lab.steal(t.Context(), ns)
 			}
 			begun := time.Now()
 			d, log, err := lab.start(t, c.of)
@@ -169,6 +179,25 @@ func TestDeploy_failures(t *testing.T) {
 				t.Logf("%s: %s", f.Class, f.Hint)
 			}
 		})
+	}
+}
+
+// steal deletes the Secrets of a namespace as soon as they are there.
+func (n *node) steal(ctx context.Context, ns string) {
+	often := time.NewTicker(20 * time.Millisecond)
+	defer often.Stop()
+	for ctx.Err() == nil {
+		<-often.C
+		var list struct {
+			Items []struct{ Metadata struct{ Name string } }
+		}
+		path := "/api/v1/namespaces/" + ns + "/secrets"
+		if n.get(path, &list) != nil {
+			return
+		}
+		for _, item := range list.Items {
+			_ = n.send(http.MethodDelete, path+"/"+item.Metadata.Name, "", nil)
+		}
 	}
 }
 
