@@ -111,7 +111,8 @@ func (n *node) build() error {
 	return err
 }
 
-// choose takes free ports and a network that no interface has.
+// choose takes free ports and a network that no interface has. Two labs that start in the
+// same moment see each other's network not yet, so that each begins at another one.
 func (n *node) choose() error {
 	var open []net.Listener
 	for range 4 {
@@ -129,8 +130,8 @@ func (n *node) choose() error {
 	if err != nil {
 		return err
 	}
-	for i := 88; i < 128; i++ {
-		n.network = fmt.Sprintf("10.%d.0", i)
+	for i := range 40 {
+		n.network = fmt.Sprintf("10.%d.0", 88+(os.Getpid()+i)%40)
 		if !slices.ContainsFunc(addrs, func(a net.Addr) bool { return strings.HasPrefix(a.String(), n.network+".") }) {
 			return nil
 		}

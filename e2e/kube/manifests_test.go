@@ -271,16 +271,17 @@ func withoutGPUs(t *testing.T, plan string, edit func(string) string) {
 }
 
 // Whenever sweep is killed, the cluster takes along what it has made once the last
-// heartbeat is old, and sweep gc does so at once.
+// heartbeat is old. sweep gc does so at once, and so does sweep resume, which completes the
+// run with the manifests that it kept.
 func TestManifests_killed(t *testing.T) {
 	t.Parallel()
 	sweep := program(t)
 	const ns = "killed"
 	plan := lab.manifested(t, sweep, ns)
 	withoutGPUs(t, plan, func(text string) string { return text })
-	kill := func(fault, heartbeat string) {
+	kill := func(fault, heartbeat string) (out string) {
 		t.Helper()
-		out := filepath.Join(t.TempDir(), "run")
+		out = filepath.Join(t.TempDir(), "run")
 		cmd := exec.Command(sweep, "run", "-o", out, "--events", "-", "--set", "matrix.manifest.Deployment/decode.spec.replicas=1", "--set", "backend.heartbeat="+heartbeat, plan)
 		cmd.Env = append(os.Environ(), "KUBECONFIG="+lab.file("reader.kubeconfig"), "XDG_STATE_HOME="+lab.file("home-reader"), "SWEEP_FAULT="+fault)
 		events, err := cmd.StdoutPipe()
@@ -298,22 +299,33 @@ func TestManifests_killed(t *testing.T) {
 		if err := cmd.Wait(); err == nil {
 			t.Fatalf("%q: sweep was not killed", fault)
 		}
+		return out
 	}
-	for _, fault := range []string{"kube.create:after:kill@1", "kube.create:after:kill@5"} {
-		kill(fault, "6s")
-		if left := lab.left(t, ns); len(left) == 0 {
-			t.Errorf("%q: nothing was made", fault)
+	for fault, most := range map[string]int{"kube.create:after:kill@1": 1, "": 20} {
+		kill(fault, "15s")
+		if n := len(lab.left(t, ns)); n == 0 || n > most || most > 1 && n < len(sources) {
+			t.Errorf("%q: %d objects are there", fault, n)
 		}
 		begun := time.Now()
 		polltest.Until(t, "the cluster has ended everything", func() bool { return len(lab.left(t, ns)) == 0 })
 		t.Logf("%q: everything is gone after %.1f s", fault, time.Since(begun).Seconds())
 	}
-	kill("", "10m")
-	if left := lab.left(t, ns); len(left) < 8 {
-		t.Errorf("only %v are left", left)
-	}
+	kill("kube.create:after:kill@5", "10m")
 	stdout, stderr, code := lab.as(t, sweep, "reader", "gc", "--yes")
 	if left := lab.left(t, ns); code != 0 || len(left) > 0 || !strings.Contains(stdout, "gone   kubernetes") {
 		t.Errorf("gc: exit %d, left are %v\n%s%s", code, left, stdout, stderr)
+	}
+	out := kill("kube.create:after:kill@8", "10m")
+	if err := os.Remove(filepath.Join(filepath.Dir(plan), "stack.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	stdout, stderr, code = lab.as(t, sweep, "reader", "resume", out)
+	if left := lab.left(t, ns); code != 0 || len(left) > 0 {
+		t.Fatalf("resume: exit %d, left are %v\n%s%s", code, left, stdout, stderr)
+	}
+	for _, row := range rows(t, out) {
+		if row["status"] != result.StatusOK || row["pd"] != "proven" || row["launch"] != int64(2) {
+			t.Errorf("resumed: %v, pd %v, launch %v: %v %v", row["status"], row["pd"], row["launch"], row["invalid_reasons"], row["error"])
+		}
 	}
 }
