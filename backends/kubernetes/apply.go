@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -124,7 +125,8 @@ func (b *Backend) List(ctx context.Context, of string) ([]backends.Listed, error
 	return all, nil
 }
 
-// Terminate ends what a launch has made. A stack of somebody else is left alone.
+// Terminate ends what a launch has made, in whichever namespace. A stack of somebody else
+// is left alone.
 func (b *Backend) Terminate(ctx context.Context, ref backends.Ref) error {
 	if _, ours := backends.ParseName(ref.Name); !ours {
 		return nil
@@ -133,11 +135,10 @@ func (b *Backend) Terminate(ctx context.Context, ref backends.Ref) error {
 	if err != nil {
 		return err
 	}
-	for key, here := range b.place(in) {
-		if there := ref.Details[key]; (key == atServer || key == atNamespace) && there != "" && there != here {
-			return fmt.Errorf("pod %s is at another place than this backend's: its %s is %s, and this one is %s: set KUBECONFIG, or kubeconfig and context in the plan", ref.Pod, key, there, here)
-		}
+	if there, here := ref.Details[atServer], in.API.Server(); there != "" && there != here {
+		return fmt.Errorf("pod %s is at another place than this backend's: its server is %s, and this one is %s: set KUBECONFIG, or kubeconfig and context in the plan", ref.Pod, there, here)
 	}
+	in.Name = cmp.Or(ref.Details[atNamespace], in.Name)
 	if err := manifests.End(ctx, in, ref); err != nil {
 		return fmt.Errorf("pod %s: %w", ref.Pod, err)
 	}

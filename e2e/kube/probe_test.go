@@ -24,8 +24,14 @@ func program(*testing.T) string { return lab.file("sweep") }
 // as runs sweep as a user of the cluster.
 func (n *node) as(t *testing.T, program, user string, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
+	return ran(t, program, []string{"KUBECONFIG=" + n.file(user+".kubeconfig"), "XDG_STATE_HOME=" + n.file("home-"+user)}, args...)
+}
+
+// ran runs a program with further variables of the environment.
+func ran(t *testing.T, program string, env []string, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
 	cmd := exec.Command(program, args...)
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+n.file(user+".kubeconfig"), "XDG_STATE_HOME="+n.file("home-"+user))
+	cmd.Env = append(os.Environ(), env...)
 	var out, complaint bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &complaint
 	err := cmd.Run()

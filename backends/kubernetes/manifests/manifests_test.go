@@ -312,6 +312,48 @@ func TestLaunch_late(t *testing.T) {
 	}
 }
 
+// A container that ends again and again ends the launch with the last lines of its log.
+func TestLaunch_broken(t *testing.T) {
+	t.Parallel()
+	l, f := setup(t, decode)
+	f.Before(func(w http.ResponseWriter, r *http.Request, do func()) bool {
+		launch, selected := strings.CutPrefix(r.URL.Query().Get("labelSelector"), owner.LabelLaunch+"=")
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/pods/decode-0/log"):
+			if r.URL.Query().Get("previous") != "true" || r.URL.Query().Get("container") != "vllm" {
+				t.Errorf("asked for %s", r.URL)
+			}
+			_, _ = w.Write([]byte("loading\nCUDA error: out of memory\x1b[31m\n"))
+			return true
+		case selected && len(made(f)) > 0:
+			if _, ok := backends.ParseName(launch); !ok {
+				t.Errorf("pods of %q", launch)
+			}
+			_, _ = w.Write([]byte(`{"items":[{"metadata":{"name":"decode-0"},"status":{"phase":"Running","containerStatuses":[` +
+				`{"name":"vllm","restartCount":3,"state":{"waiting":{"reason":"CrashLoopBackOff"}},"lastState":{"terminated":{"reason":"Error","exitCode":1}}}]}}]}`))
+			return true
+		}
+		return rehearse(w, r, do)
+	})
+	var states notebook
+	_, err := l.Launch(t.Context(), asked(), &states)
+	failure, ok := errors.AsType[*backends.Failure](err)
+	if !ok || failure.Class != "exit" {
+		t.Fatalf("%T: %v", err, err)
+	}
+	for _, want := range []string{"container vllm of pod decode-0 was started 4 times", "exit code 1", "decode-0/vllm: loading\nCUDA error: out of memory"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("no %q in %v", want, err)
+		}
+	}
+	if strings.Contains(err.Error(), "\x1b") {
+		t.Errorf("it obeys a terminal: %q", err)
+	}
+	if left := made(f); len(left) > 0 || !slices.Contains(states, "gone_verified") {
+		t.Errorf("left are %v, ledger %v", left, states)
+	}
+}
+
 // A deployment that the cluster ends is done.
 func TestRunning_lost(t *testing.T) {
 	t.Parallel()

@@ -149,6 +149,7 @@ func wanted(kinds string, s *status, known bool) string {
 // ready.
 func (r *Release) Await(ctx context.Context, launch string) error {
 	var waiting []string
+	var pods []pod
 	for {
 		now, err := r.unready(ctx)
 		if err == nil && len(now) == 0 {
@@ -157,10 +158,15 @@ func (r *Release) Await(ctx context.Context, launch string) error {
 		if f, failed := err.(*backends.Failure); failed { //nolint:errorlint // made by unready
 			return f
 		}
-		if waiting = now; err != nil {
+		switch {
+		case err == nil:
+			waiting = now
+		case ctx.Err() == nil:
 			waiting = []string{err.Error()}
 		}
-		pods, podsErr := podsOf(ctx, r.in, launch)
+		if seen, err := podsOf(ctx, r.in, launch); err == nil {
+			pods = seen
+		}
 		for i := range pods {
 			if why := pods[i].broken(); why != nil {
 				why.Err = fmt.Errorf("%w%s", why.Err, r.lastLines(ctx, &pods[i]))
@@ -169,11 +175,7 @@ func (r *Release) Await(ctx context.Context, launch string) error {
 		}
 		select {
 		case <-ctx.Done():
-			text := strings.Join(waiting, "; ")
-			if podsErr == nil {
-				text += r.states(ctx, pods)
-			}
-			return fmt.Errorf("%w: not ready: %s", context.Cause(ctx), text)
+			return fmt.Errorf("%w: not ready: %s%s", context.Cause(ctx), strings.Join(waiting, "; "), r.states(ctx, pods))
 		case <-time.After(lookEvery):
 		}
 	}
