@@ -128,6 +128,8 @@ type Spec struct {
 	// dead-man switch in it. Zero is never, for backends whose servers end with
 	// this process.
 	Expires time.Time
+	// Clients are those that the plan wants where the servers run.
+	Clients ClientsWant
 	// Digest is equal for two specs whose servers are the same: what a kept pod
 	// is adopted by.
 	Digest string
@@ -382,6 +384,8 @@ type Factory struct {
 	// Images says that engines start in images, each with the program that its
 	// image is for.
 	Images bool
+	// LoadPods says that its deployments may be a [ClientHost].
+	LoadPods bool
 	// Bills says that a pod costs money: a run asks before it begins.
 	Bills bool
 	// Launch is the default of timeouts.launch; 0 is 5 minutes.

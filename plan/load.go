@@ -13,7 +13,7 @@ type Load struct {
 	Client string `yaml:"client,omitempty" doc:"Client that sends: fast (plain HTTP/1.1), std (Go's net/http), or auto, the one that suits the server. The flag --client replaces it." default:"auto" enum:"auto,std,fast" example:"std"`
 
 	// Clients has N 0 if this process sends alone.
-	Clients Clients `yaml:"clients,omitempty" doc:"Client processes that send the load together. Their number alone may be written." default:"1, sweep itself" example:"4"`
+	Clients Clients `yaml:"clients,omitempty" doc:"Clients that send the load together, as processes or as pods. Their number alone may be written." default:"1, sweep itself" example:"4"`
 
 	Concurrency int     `yaml:"concurrency,omitempty" doc:"Closed loop: requests in flight at once. Exactly one of concurrency, request_rate, stages and trace is given." min:"1" max:"65536" unit:"requests" example:"8"`
 	RequestRate float64 `yaml:"request_rate,omitempty" doc:"Open loop: requests sent per second, whether or not earlier ones have ended." gt:"0" max:"1000000" unit:"requests/s" example:"4"`
@@ -52,7 +52,12 @@ type Load struct {
 // turns.
 type Clients struct {
 	N    int    `yaml:"n,omitempty" doc:"Number of clients. A closed loop uses at most as many as its concurrency." default:"1" min:"1" max:"64" example:"4"`
-	Kind string `yaml:"kind,omitempty" doc:"Where the clients run: as processes of the machine that runs sweep." default:"process" enum:"process" example:"process"`
+	Kind string `yaml:"kind,omitempty" doc:"Where the clients run: as processes of the machine that runs sweep, or as pods of the cluster that serves (backend kubernetes)." default:"process" enum:"process,kubernetes" example:"kubernetes"`
+
+	Namespace string  `yaml:"namespace,omitempty" doc:"Pods: their namespace." default:"that of the servers" example:"load"`
+	Image     string  `yaml:"image,omitempty" doc:"Pods: an image of sweep. Without it sweep copies itself into pods of the image base." example:"registry.example.com/sweep:1.0"`
+	Base      string  `yaml:"base,omitempty" doc:"Pods: the image that sweep copies itself into. It has sh, gzip and sha256sum." default:"busybox:1.37" example:"alpine:3.22"`
+	CPUs      float64 `yaml:"cpus,omitempty" doc:"Pods: CPUs of each. A whole number is a limit too, so that a node can keep them free for it." default:"1, without a limit" gt:"0" max:"256" example:"2"`
 }
 
 // Short is the key that a plan may leave out.

@@ -28,6 +28,8 @@ type PluginDoc struct {
 	Doc     string
 	Config  any  // zero value of its configuration struct; nil for none
 	FreeGPU bool // backends: gpu may be a free label
+	// LoadPods says of a backend that clients can run where its servers do.
+	LoadPods bool
 	// Launch is the default of timeouts.launch on this backend; 0 is five minutes.
 	Launch time.Duration
 	// Given says of a backend that its servers run already: nothing that a

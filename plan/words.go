@@ -22,7 +22,8 @@ const (
 	ClientStd  = "std"
 	ClientFast = "fast"
 
-	ClientsProcess = "process"
+	ClientsProcess    = "process"
+	ClientsKubernetes = "kubernetes"
 
 	CalibrateNever = "never"
 

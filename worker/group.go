@@ -393,6 +393,8 @@ func (p *part) complete() error {
 	switch {
 	case p.end == nil:
 		return errors.New("its end says nothing")
+	case p.end.Ended != "":
+		return errors.New(p.end.Ended)
 	case p.end.Requests != p.received:
 		return fmt.Errorf("it recorded %d requests, and %d came here", p.end.Requests, p.received)
 	case p.end.SHA256 != p.sum:

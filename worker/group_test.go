@@ -228,10 +228,11 @@ func TestServe_obeysOne(t *testing.T) {
 		{"other", pathRegister, `{}`, 401, "token"},
 		{"", pathClock, ``, 401, "token"},
 		{"token 0", pathRun, `{}`, 409, "nobody has registered"},
-		{"token 0", pathRegister, `{"protocol":2}`, 400, "version 2"},
-		{"token 0", pathRegister, `{"protocol":1,"other":1}`, 400, "other"},
-		{"token 0", pathRegister, `{"protocol":1}`, 200, `"pid"`},
-		{"token 0", pathRegister, `{"protocol":1}`, 409, "has a coordinator"},
+		{"token 0", pathRegister, `{"protocol":1}`, 400, "version 1"},
+		{"token 0", pathRegister, `{"protocol":2,"other":1}`, 400, "other"},
+		{"token 0", pathRegister, `{"protocol":2}`, 200, `"pid"`},
+		{"token 0", pathRegister, `{"protocol":2}`, 409, "has a coordinator"},
+		{"token 0", pathRegister, `{"protocol":2,"coordinator":"c"}`, 409, "has a coordinator"},
 		{"token 0", pathRun, `{"source":{"Shard":{"Index":1,"Of":2}}}`, 400, "this is client 0"},
 		{"token 0", pathRun, `{}`, 422, "neither concurrency nor a pace"},
 		{"token 0", pathBegin, `{"run":7}`, 404, "no run 7"},
@@ -240,6 +241,84 @@ func TestServe_obeysOne(t *testing.T) {
 		if code, text := ask(c.token, c.path, c.body); code != c.code || !strings.Contains(text, c.says) {
 			t.Errorf("%s %s: %d %q, want %d %q", c.path, c.body, code, text, c.code, c.says)
 		}
+	}
+}
+
+// A coordinator that the client knows again may ask the same server otherwise, and no other
+// one. Nobody else's connections are passed on to anything but that server.
+func TestServe_sameCoordinator(t *testing.T) {
+	e, other := loadtest.New(nil), loadtest.New(nil)
+	defer e.Close()
+	defer other.Close()
+	at := inside(t, 1, nil)
+	server := strings.TrimPrefix(e.URL, "http://")
+	if conn, err := Dial(t.Context(), at[0], strings.TrimPrefix(other.URL, "http://")); err != nil {
+		t.Errorf("before there is a server: %v", err)
+	} else {
+		conn.Close()
+	}
+	at[0].Coordinator = "c"
+	for _, c := range []struct{ coordinator, url, says string }{
+		{"c", e.URL, ""}, {"c", e.URL, ""}, {"d", e.URL, "has a coordinator"}, {"", e.URL, "has a coordinator"}, {"c", other.URL, "for good"},
+	} {
+		at[0].Coordinator = c.coordinator
+		g, err := Join(t.Context(), target(t, c.url), at)
+		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%+v: %v", c, err)
+		}
+		if err != nil {
+			continue
+		}
+		var rec kept
+		if _, err := g.Run(t.Context(), Load{Source: closed(2, 5)}, &rec, load.Options{Anchor: result.NewAnchor()}); err != nil || rec.n() != 5 {
+			t.Errorf("%d requests: %v", rec.n(), err)
+		}
+		g.Close()
+	}
+	if _, err := Dial(t.Context(), at[0], strings.TrimPrefix(other.URL, "http://")); err == nil || !strings.Contains(err.Error(), "the server of this client is "+server) {
+		t.Errorf("another server: %v", err)
+	}
+	at[0].Token = secret.New("token", "wrong")
+	if _, err := Dial(t.Context(), at[0], server); err == nil || !strings.Contains(err.Error(), "token") {
+		t.Errorf("a wrong token: %v", err)
+	}
+	at[0].Token = secret.New("token", "token 0")
+	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return Dial(ctx, at[0], server) }}}
+	defer client.CloseIdleConnections()
+	resp, err := client.Get(e.URL + "/nothing")
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode < 400 {
+		t.Errorf("answer %s", resp.Status)
+	}
+}
+
+// A client that is told to end in the middle of a load is lost, though it answers.
+func TestServe_toldToEnd(t *testing.T) {
+	e := loadtest.New(func(*loadtest.Request) loadtest.Answer { return loadtest.Answer{TTFT: 20 * time.Millisecond} })
+	defer e.Close()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, end := context.WithCancel(t.Context())
+	defer end()
+	token := secret.New("token", "own")
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = Serve(ctx, ln, Config{Token: token}) })
+	defer serving.Wait()
+	defer end()
+	g := join(t, e.URL, append(inside(t, 1, nil), Address{URL: "http://" + ln.Addr().String(), Token: token}))
+	var rec kept
+	go func() {
+		polltest.Within(polltest.Patience, func() bool { return rec.n() >= 20 })
+		end()
+	}()
+	h, err := g.Run(t.Context(), Load{Source: closed(4, 1_000_000)}, &rec, load.Options{Anchor: result.NewAnchor()})
+	if err != nil || h.Shards[0].Lost != "" || !strings.Contains(h.Shards[1].Lost, "told to end") {
+		t.Errorf("%+v: %v", h.Shards, err)
 	}
 }
 

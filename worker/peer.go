@@ -27,6 +27,9 @@ const (
 type Address struct {
 	URL   string
 	Token secret.String
+	// Coordinator is by what the client knows its coordinator again, which then may
+	// register a second time. "" registers once.
+	Coordinator string
 	// Dial opens connections to it; nil is a plain dial.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 	// Gone says how the client ended, if it did by itself: "" if that is not known. It may
@@ -108,7 +111,7 @@ func (c *peer) lost(err error) string {
 
 // register makes this process the client's coordinator.
 func (c *peer) register(ctx context.Context, t *Target) error {
-	reg := registration{Protocol: protocol, Target: *t, Index: c.index}
+	reg := registration{Protocol: protocol, Coordinator: c.Coordinator, Target: *t, Index: c.index}
 	if err := c.ask(ctx, http.MethodPost, pathRegister, &reg, &c.about); err != nil {
 		return fmt.Errorf("client %d: register: %w", c.index, err)
 	}

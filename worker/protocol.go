@@ -23,15 +23,16 @@ import (
 )
 
 // protocol is the version that both sides must speak.
-const protocol = 1
+const protocol = 2
 
-// The paths of a client's control port. All but the clock are POST.
+// The paths of a client's control port. All but the clock and dial are POST.
 const (
 	pathRegister = "/v1/register"
 	pathClock    = "/v1/clock"
 	pathRun      = "/v1/run"
 	pathBegin    = "/v1/begin"
 	pathStop     = "/v1/stop"
+	pathDial     = "/v1/dial" // ?to=HOST:PORT, see [Dial]
 )
 
 // Bounds of what either side takes.
@@ -81,11 +82,13 @@ func (t *Target) config() wire.Config {
 	return c
 }
 
-// A registration makes its sender the coordinator of a client.
+// A registration makes its sender the coordinator of a client. That may register again,
+// to ask the same server otherwise.
 type registration struct {
-	Protocol int    `json:"protocol"`
-	Target   Target `json:"target"`
-	Index    int    `json:"index"`
+	Protocol    int    `json:"protocol"`
+	Coordinator string `json:"coordinator,omitempty"` // see [Address]
+	Target      Target `json:"target"`
+	Index       int    `json:"index"`
 }
 
 // registered is its answer.
@@ -177,10 +180,12 @@ type frame struct {
 
 // An ending is what a client knows at the end of a run.
 type ending struct {
-	Health    load.Health   `json:"health"`
-	Error     string        `json:"error,omitempty"` // of the driver
-	Requests  int           `json:"requests"`        // that it recorded
-	SHA256    string        `json:"sha256"`          // of all batches one after the other, in hex
+	Health load.Health `json:"health"`
+	Error  string      `json:"error,omitempty"` // of the driver
+	// Ended says why the client ended in the middle of the run; "" if it did not.
+	Ended     string        `json:"ended,omitempty"`
+	Requests  int           `json:"requests"` // that it recorded
+	SHA256    string        `json:"sha256"`   // of all batches one after the other, in hex
 	Late      time.Duration `json:"late_ns"`
 	Throttled *int          `json:"throttled_periods"`
 }

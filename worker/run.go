@@ -124,6 +124,9 @@ func (n *run) main(ctx context.Context, w http.ResponseWriter) {
 	if err != nil {
 		e.Error = err.Error()
 	}
+	if n.server.ctx.Err() != nil {
+		e.Ended = "it was told to end in the middle of its load"
+	}
 	e.SHA256 = hex.EncodeToString(n.sum.Sum(nil))
 	n.send(&frame{Kind: kindEnd, End: e}, nil)
 }

@@ -61,11 +61,13 @@ func Serve(ctx context.Context, ln net.Listener, c Config) error {
 	mux.HandleFunc("POST "+pathRun, s.run)
 	mux.HandleFunc("POST "+pathBegin, s.begins)
 	mux.HandleFunc("POST "+pathStop, s.stop)
+	mux.HandleFunc("GET "+pathDial, s.dial)
 	web := &http.Server{Handler: s.guard(mux), ReadHeaderTimeout: 10 * time.Second}
 
 	var background sync.WaitGroup
 	background.Go(func() { s.lease(ctx, cancel) })
 	stopped := make(chan struct{})
+	defer s.relays.Wait() // they end with ctx
 	background.Go(func() {
 		defer close(stopped)
 		<-ctx.Done() // runs end by it too
@@ -95,12 +97,14 @@ type server struct {
 	anchor result.Anchor // of all of its instants
 	heard  atomic.Int64  // offset of the last request
 	busy   atomic.Int64  // requests under way
+	relays sync.WaitGroup
 
-	mu         sync.Mutex
-	registered bool
-	target     Target
-	index      int
-	runs       map[int]*run
+	mu          sync.Mutex
+	registered  bool
+	coordinator string
+	target      Target
+	index       int
+	runs        map[int]*run
 }
 
 func (s *server) touch() { s.heard.Store(int64(s.anchor.Since())) }
@@ -157,7 +161,8 @@ func answer(w http.ResponseWriter, v any) {
 	_ = json.NewEncoder(w).Encode(v) // who does not read it has gone
 }
 
-// register takes the first coordinator that comes, with the target, for good.
+// register takes the first coordinator that comes, with its server, for good. That one
+// may change how the server is asked.
 func (s *server) register(w http.ResponseWriter, r *http.Request) {
 	var reg registration
 	if !decode(w, r, maxControl, &reg) {
@@ -169,11 +174,16 @@ func (s *server) register(w http.ResponseWriter, r *http.Request) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.registered {
+	switch {
+	case !s.registered:
+	case s.coordinator == "" || reg.Coordinator != s.coordinator:
 		http.Error(w, "this client has a coordinator", http.StatusConflict)
 		return
+	case reg.Target.Wire.BaseURL != s.target.Wire.BaseURL || reg.Index != s.index:
+		http.Error(w, fmt.Sprintf("this is client %d of the server %s, for good", s.index, s.target.Wire.BaseURL), http.StatusConflict)
+		return
 	}
-	s.registered, s.target, s.index = true, reg.Target, reg.Index
+	s.registered, s.coordinator, s.target, s.index = true, reg.Coordinator, reg.Target, reg.Index
 	host, _ := os.Hostname() // "" is of no other
 	answer(w, registered{PID: os.Getpid(), Host: host + "/" + procfs.BootID()})
 }

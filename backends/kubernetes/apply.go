@@ -73,7 +73,7 @@ func (b *Backend) launchManifests(ctx context.Context, spec backends.Spec, l bac
 // that an address leads to them already.
 func (b *Backend) join(ctx context.Context, spec backends.Spec, run *manifests.Running) (*deployment, error) {
 	for {
-		d, err := b.found(ctx, spec)
+		d, err := b.found(ctx, spec, nil)
 		if err == nil {
 			d.run, d.ref = run, run.Ref
 			return d, nil
@@ -107,6 +107,9 @@ func (b *Backend) List(ctx context.Context, of string) ([]backends.Listed, error
 		return nil, err
 	}
 	owners, err := in.List(ctx)
+	if _, denied := errors.AsType[*kubeapi.Denied](err); denied && b.manifests == nil {
+		return nil, nil // who may not see them has not made any
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -134,6 +137,10 @@ func (b *Backend) Terminate(ctx context.Context, ref backends.Ref) error {
 	in, err := b.namespaceOf()
 	if err != nil {
 		return err
+	}
+	if namespace := ref.Details[detailLoad]; namespace != "" {
+		in.Name = namespace
+		return in.Delete(ctx, ref.Name, "")
 	}
 	if there, here := ref.Details[atServer], in.API.Server(); there != "" && there != here {
 		return fmt.Errorf("pod %s is at another place than this backend's: its server is %s, and this one is %s: set KUBECONFIG, or kubeconfig and context in the plan", ref.Pod, there, here)

@@ -32,16 +32,19 @@ func (b *Backend) Authorize(http.Header) {}
 func (b *Backend) PlainTCP() bool { return b.url == nil || b.url.Scheme == "http" }
 
 // Probe looks for the stack, and asks its entry for its models. For a stack that is to be
-// made it asks the cluster whether it can be.
+// made, or that cannot be reached from here, it asks the cluster what this user may.
 func (b *Backend) Probe(ctx context.Context) error {
 	if b.manifests != nil {
 		return b.probeManifests(ctx)
 	}
-	_, v, err := b.open(ctx)
+	api, v, err := b.open(ctx)
 	if err != nil {
 		return err
 	}
 	e, err := b.entryOf(ctx, v.Stack)
+	if none, ok := errors.AsType[*closedError](err); ok {
+		return b.mayLoad(ctx, api, none)
+	}
 	if err != nil {
 		return err
 	}
@@ -67,9 +70,12 @@ func (b *Backend) Launch(ctx context.Context, spec backends.Spec, l backends.Led
 	if b.manifests != nil {
 		return b.launchManifests(ctx, spec, l)
 	}
-	d, err := b.found(ctx, spec)
+	d, err := b.found(ctx, spec, l)
 	if err != nil {
 		return nil, err
+	}
+	if d.fleet != nil {
+		return d, nil // it is in the ledger
 	}
 	if err := d.record(ctx, l); err != nil {
 		d.close()
@@ -78,24 +84,30 @@ func (b *Backend) Launch(ctx context.Context, spec backends.Spec, l backends.Led
 	return d, nil
 }
 
-// found is a stack that runs.
-func (b *Backend) found(ctx context.Context, spec backends.Spec) (*deployment, error) {
+// found is a stack that runs, with its load pods. The ledger has those, if it is not nil;
+// otherwise another launch's entry stands for them.
+func (b *Backend) found(ctx context.Context, spec backends.Spec, l backends.Ledger) (*deployment, error) {
 	api, v, err := b.open(ctx)
 	if err != nil {
 		return nil, err
 	}
-	e, err := b.entryOf(ctx, v.Stack)
+	way, err := b.wayTo(ctx, v.Stack, spec.Clients)
 	if err != nil {
 		return nil, err
 	}
 	d := &deployment{
-		b: b, api: api, spec: spec, view: v, entry: e, done: make(chan struct{}),
-		ref:   backends.Ref{Kind: Kind, RunID: spec.RunID, Pod: spec.Pod, ID: e.host.URL(), Name: b.namespace + "/" + v.Stack.Name},
+		b: b, api: api, spec: spec, view: v, entry: way.entries[0], done: make(chan struct{}),
+		ref:   backends.Ref{Kind: Kind, RunID: spec.RunID, Pod: spec.Pod, ID: way.entries[0].host.URL(), Name: b.namespace + "/" + v.Stack.Name},
 		relay: newRelay(api, b.namespace, b.guard.Dial),
 	}
-	if err := d.begin(ctx); err != nil {
-		d.relay.close()
-		return nil, err
+	if way.pods {
+		err = d.near(ctx, l, way)
+	}
+	if err == nil {
+		err = d.begin(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, d.release(ctx, l))
 	}
 	d.follow(ctx, v.Stack)
 	return d, nil

@@ -87,6 +87,7 @@ func Factory(fx *effect.Effects) backends.Factory {
 		FreeGPU:  true,
 		Outlives: true,
 		Applies:  true,
+		LoadPods: true,
 		Launch:   30 * time.Minute, // images and models are loaded meanwhile
 		Settle:   time.Minute,
 		Config:   Config{},
@@ -102,9 +103,9 @@ func Factory(fx *effect.Effects) backends.Factory {
 			switch err := decode(&c); {
 			case err != nil:
 			case c.Deploy != nil:
-				f.Given, f.Applies, f.Images, f.Settle = false, false, true, pods.Settle
+				f.Given, f.Applies, f.LoadPods, f.Images, f.Settle = false, false, false, true, pods.Settle
 			case len(c.Manifests) == 0:
-				f.Outlives, f.Applies, f.Launch, f.Settle = false, false, 0, 0
+				f.Outlives, f.Applies, f.Launch = false, false, 0
 			}
 		},
 		Default: func(env func(string) (string, bool)) (backends.Backend, error) { return atHome(fx, env) },

@@ -2,6 +2,7 @@ package kubernetes
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -14,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/backends/kubernetes/clients"
 	"sweep.dev/sweep/backends/kubernetes/manifests"
 	"sweep.dev/sweep/host"
 	"sweep.dev/sweep/internal/foreign"
@@ -35,6 +37,9 @@ type deployment struct {
 	done  chan struct{} // never closed
 	once  sync.Once
 	logs  *logbook // nil: the launch has no folder for them
+
+	fleet  *clients.Fleet // the load pods; nil: there are none
+	remote bool           // the entry is reached from them alone
 
 	view *stack.View // of one watcher at a time
 
@@ -233,13 +238,17 @@ func (d *deployment) close() {
 	d.relay.close()
 }
 
-// Stop ends what a launch has made. In a stack of somebody else it changes nothing.
+// Stop ends what a launch has made, the load pods first. In a stack of somebody else it changes nothing.
 func (d *deployment) Stop(ctx context.Context) error {
 	d.once.Do(d.close)
-	if d.run != nil {
-		return d.run.Stop(ctx)
+	var errs []error
+	if d.fleet != nil {
+		errs = append(errs, d.fleet.Close(ctx))
 	}
-	return nil
+	if d.run != nil {
+		errs = append(errs, d.run.Stop(ctx))
+	}
+	return errors.Join(errs...)
 }
 
 // Terms implements [backends.Rental].

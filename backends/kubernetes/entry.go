@@ -20,34 +20,54 @@ import (
 
 // An entry is where requests go.
 type entry struct {
-	host    *foreign.Host
+	host    *podHost
 	headers foreign.Headers
 }
 
+// A closed error is that no address of the stack can be reached from here.
+type closedError struct {
+	tried []string
+	// usable are those that may be reached from within the cluster.
+	usable []entry
+}
+
+func (e *closedError) Error() string {
+	return fmt.Sprintf("no address of the stack can be reached from here (%s)", strings.Join(e.tried, "; "))
+}
+
 // entryOf is the plan's address, else the first of the stack's own that takes a
-// connection.
+// connection. Without one the error is a [*closedError].
 func (b *Backend) entryOf(ctx context.Context, s *stack.Stack) (entry, error) {
+	none := &closedError{}
 	if b.url != nil {
-		return entry{&foreign.Host{At: b.url, Guard: b.guard, By: b.pathOf(b.url, s)}, b.headers}, nil
+		e := b.entryAt(b.url, b.headers, b.pathOf(b.url, s))
+		if why := b.refuses(ctx, b.url); why != "" && e.host.Path() == host.Direct {
+			none.tried, none.usable = []string{b.url.String() + ": " + why}, []entry{e}
+			return e, none
+		}
+		return e, nil
 	}
-	var tried []string
 	for _, e := range s.Entries {
 		where := cmp.Or(e.URL, strings.Join(e.Via, " > "))
 		u, headers, why := b.usable(e)
 		if why == "" {
+			none.usable = append(none.usable, b.entryAt(u, headers, host.Direct))
 			why = b.refuses(ctx, u)
 		}
 		if why != "" {
-			tried = append(tried, where+": "+why)
+			none.tried = append(none.tried, where+": "+why)
 			continue
 		}
-		return entry{&foreign.Host{At: u, Guard: b.guard, By: b.pathOf(u, s)}, headers}, nil
+		return b.entryAt(u, headers, b.pathOf(u, s)), nil
 	}
-	if len(tried) == 0 {
-		tried = []string{"it has none: " + s.Name + " leads to pods alone"}
+	if len(none.tried) == 0 {
+		none.tried = []string{"it has none: " + s.Name + " leads to pods alone"}
 	}
-	return entry{}, fmt.Errorf("no address of the stack can be reached from here (%s): run sweep inside the cluster, or set backend.url to an address that leads to it; a port-forward will not do, its trials are INVALID",
-		strings.Join(tried, "; "))
+	return entry{}, none
+}
+
+func (b *Backend) entryAt(u *url.URL, headers foreign.Headers, by host.Path) entry {
+	return entry{&podHost{Host: foreign.Host{At: u, Guard: b.guard, By: by}}, headers}
 }
 
 // usable is the URL of an entry with the headers that it needs, or why it cannot be used.
@@ -81,7 +101,7 @@ func (b *Backend) usable(e stack.Entry) (*url.URL, foreign.Headers, string) {
 func (b *Backend) refuses(ctx context.Context, u *url.URL) string {
 	ctx, cancel := context.WithTimeoutCause(ctx, b.every.connect, fmt.Errorf("no connection within %v", b.every.connect))
 	defer cancel()
-	conn, err := b.guard.Dial(ctx, "tcp", net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme])))
+	conn, err := b.guard.Dial(ctx, "tcp", addressOf(u))
 	if err != nil && ctx.Err() != nil {
 		return context.Cause(ctx).Error()
 	}
@@ -90,6 +110,11 @@ func (b *Backend) refuses(ctx context.Context, u *url.URL) string {
 	}
 	conn.Close()
 	return ""
+}
+
+// addressOf is where the server of a URL listens.
+func addressOf(u *url.URL) string {
+	return net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme]))
 }
 
 // pathOf says how requests to a URL get to the stack. An address of this machine is the

@@ -297,6 +297,8 @@ func TestDenied(t *testing.T) {
 
 // A stack without a ready engine, and one that cannot be reached, are errors that say so.
 func TestLaunch_not(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	defer server.Close()
 	for want, change := range map[string]func(*Config, *stacktest.Server){
 		"no ready pod of an engine": func(_ *Config, api *stacktest.Server) {
 			api.Edit("Pod", "ns", func(pods []any) []any {
@@ -312,7 +314,7 @@ func TestLaunch_not(t *testing.T) {
 		"no cluster is configured":   func(c *Config, _ *stacktest.Server) { c.Kubeconfig = "testdata/none" },
 	} {
 		api := stacktest.Start(t, "testdata/pd.yaml")
-		c := Config{Kubeconfig: api.Kubeconfig, Namespace: "ns", Attach: "pd", URL: "http://127.0.0.1:1"}
+		c := Config{Kubeconfig: api.Kubeconfig, Namespace: "ns", Attach: "pd", URL: server.URL}
 		change(&c, api)
 		b, err := New(nil, c)
 		if err != nil {

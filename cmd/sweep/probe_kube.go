@@ -13,6 +13,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"sweep.dev/sweep/backends/kubernetes/clients"
 	"sweep.dev/sweep/internal/kubeapi"
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/report/draw"
@@ -25,6 +26,7 @@ func kubeFlags() []cli.Flag {
 		&cli.StringFlag{Name: "kube-context", Usage: "use this `CONTEXT` of the kubeconfig; default: the current one"},
 		&cli.BoolFlag{Name: "print-role", Usage: "print the Role that --kube needs in its namespace"},
 		&cli.BoolFlag{Name: "print-deploy-role", Usage: "print the Role that backend.deploy of a plan needs in its namespace"},
+		&cli.BoolFlag{Name: "print-load-role", Usage: "print the Role that load pods need in its namespace, beside that of --print-role"},
 	}
 }
 
@@ -36,6 +38,10 @@ func (a *app) probeKube(ctx context.Context, c *cli.Command) error {
 	namespace, name, _ := strings.Cut(c.String("kube"), "/")
 	if namespace == "" {
 		return &usage{errors.New("--kube: want NAMESPACE or NAMESPACE/NAME")}
+	}
+	if c.Bool("print-load-role") {
+		_, err := io.WriteString(a.out, clients.RoleYAML(plaintext.Line(namespace)))
+		return err
 	}
 	if c.Bool("print-deploy-role") {
 		_, err := io.WriteString(a.out, stack.DeployRoleYAML(plaintext.Line(namespace)))

@@ -105,7 +105,7 @@ func vocabulary() plan.Vocabulary {
 
 // backendDoc is a backend as the plan language sees it.
 func backendDoc(f backends.Factory) plan.PluginDoc {
-	return plan.PluginDoc{Kind: f.Kind, Doc: f.Doc, Config: f.Config, FreeGPU: f.FreeGPU, Given: f.Given, Applies: f.Applies, Launch: f.Launch}
+	return plan.PluginDoc{Kind: f.Kind, Doc: f.Doc, Config: f.Config, FreeGPU: f.FreeGPU, Given: f.Given, Applies: f.Applies, LoadPods: f.LoadPods, Launch: f.Launch}
 }
 
 // plugins are what a plan names, made.

@@ -12,32 +12,80 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strings"
 )
 
-// appImage is the one image of the pods, their sandbox included.
-const appImage = "lab.test/app:1"
+// appImage is the image of the pods, their sandbox included. baseImage has what load pods
+// need in the default one, from this machine: a shell and a few tools.
+const (
+	appImage  = "lab.test/app:1"
+	baseImage = "docker.io/library/busybox:1.37"
+)
 
-// buildImage builds the tests' program and sweep, and packs both as an archive of an OCI
-// image.
-func buildImage(folder string) (archive string, err error) {
+// buildImages builds the tests' program and sweep, and packs both as an archive of an OCI
+// image, and the tools of this machine as another.
+func buildImages(folder string) error {
+	if err := buildBase(folder); err != nil {
+		return err
+	}
 	var programs []file
 	for name, pkg := range map[string]string{"app": "e2e/kube/app", "sweep": "cmd/sweep"} {
 		binary := filepath.Join(folder, name)
 		build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", binary, "sweep.dev/sweep/"+pkg)
 		build.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := build.CombinedOutput(); err != nil {
-			return "", fmt.Errorf("%w: %s", err, out)
+			return fmt.Errorf("%w: %s", err, out)
 		}
 		program, err := os.ReadFile(binary)
 		if err != nil {
-			return "", err
+			return err
 		}
 		programs = append(programs, file{name, program})
 	}
-	layer := archived(programs...)
+	return packed(filepath.Join(folder, "app.tar"), appImage, []string{"/app"}, programs...)
+}
+
+// buildBase packs the tools with the libraries that they need.
+func buildBase(folder string) error {
+	var files []file
+	known := map[string]bool{}
+	add := func(name, from string) error {
+		if known[name] {
+			return nil
+		}
+		known[name] = true
+		text, err := os.ReadFile(from)
+		files = append(files, file{name, text})
+		return err
+	}
+	for _, tool := range []string{"sh", "gzip", "sha256sum", "chmod", "mv", "sleep"} {
+		from, err := exec.LookPath(tool)
+		if err != nil {
+			return err
+		}
+		libraries, err := exec.Command("ldd", from).Output()
+		if err != nil {
+			return fmt.Errorf("ldd %s: %w", from, err)
+		}
+		if err := add("bin/"+tool, from); err != nil {
+			return err
+		}
+		for _, at := range regexp.MustCompile(`/[^ )]+`).FindAllString(string(libraries), -1) {
+			if err := add(strings.TrimPrefix(at, "/"), at); err != nil {
+				return err
+			}
+		}
+	}
+	return packed(filepath.Join(folder, "base.tar"), baseImage, nil, files...)
+}
+
+// packed writes the archive of an OCI image of one layer.
+func packed(archive, name string, entrypoint []string, files ...file) error {
+	layer := archived(files...)
 	digest := func(b []byte) string { sum := sha256.Sum256(b); return hex.EncodeToString(sum[:]) }
 	config, _ := json.Marshal(map[string]any{
-		"architecture": "amd64", "os": "linux", "config": map[string]any{"Entrypoint": []string{"/app"}},
+		"architecture": "amd64", "os": "linux", "config": map[string]any{"Entrypoint": entrypoint, "Env": []string{"PATH=/bin"}},
 		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{"sha256:" + digest(layer)}},
 	})
 	const types = "application/vnd.oci.image."
@@ -48,11 +96,10 @@ func buildImage(folder string) (archive string, err error) {
 	})
 	index, _ := json.Marshal(map[string]any{"schemaVersion": 2, "manifests": []any{map[string]any{
 		"mediaType": types + "manifest.v1+json", "digest": "sha256:" + digest(manifest), "size": len(manifest),
-		"annotations": map[string]string{"io.containerd.image.name": appImage},
+		"annotations": map[string]string{"io.containerd.image.name": name},
 		"platform":    map[string]string{"architecture": "amd64", "os": "linux"},
 	}}})
-	archive = filepath.Join(folder, "app.tar")
-	return archive, os.WriteFile(archive, archived(
+	return os.WriteFile(archive, archived(
 		file{"oci-layout", []byte(`{"imageLayoutVersion":"1.0.0"}`)}, file{"index.json", index},
 		file{"blobs/sha256/" + digest(layer), layer}, file{"blobs/sha256/" + digest(config), config}, file{"blobs/sha256/" + digest(manifest), manifest},
 	), 0o600)

@@ -106,10 +106,7 @@ func start() (*node, error) {
 	return n, nil
 }
 
-func (n *node) build() error {
-	_, err := buildImage(n.dir)
-	return err
-}
+func (n *node) build() error { return buildImages(n.dir) }
 
 // choose takes free ports and a network that no interface has. Two labs that start in the
 // same moment see each other's network not yet, so that each begins at another one.
@@ -216,7 +213,7 @@ disabled_plugins = ["io.containerd.internal.v1.opt", "io.containerd.snapshotter.
 	if err := n.until("containerd answers", func() bool { return n.ctr("version") == nil }); err != nil {
 		return err
 	}
-	return n.ctr("images", "import", n.file("app.tar"))
+	return errors.Join(n.ctr("images", "import", n.file("app.tar")), n.ctr("images", "import", n.file("base.tar")))
 }
 
 // kubelet starts the node and gives it two GPUs, which nothing uses.

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"os"
 
+	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/host"
 	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/load/client"
 	"sweep.dev/sweep/load/shard"
 	"sweep.dev/sweep/load/source"
+	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/worker"
 	"sweep.dev/sweep/worker/process"
@@ -37,6 +39,9 @@ type sender interface {
 // sender makes what sends the loads of the trial: this process, or several clients.
 func (a *Attempt) sender(ctx context.Context, h host.Host) (sender, error) {
 	n := a.clients()
+	if pods, ok := a.subject.Server.Deployment.(backends.ClientHost); ok && (pods.Remote() || a.pods()) {
+		return a.there(ctx, h, pods, n)
+	}
 	if n == 1 {
 		d, err := a.driver(h)
 		if err != nil {
@@ -50,9 +55,7 @@ func (a *Attempt) sender(ctx context.Context, h host.Host) (sender, error) {
 	if a.config.ClientProcess == nil {
 		return nil, errors.New("load.clients: this program cannot start clients")
 	}
-	c := a.wire(h.URL())
-	c.Headers, c.NetworkPath = a.authorize, string(h.Path())
-	target, err := worker.NewTarget(c, a.clientKind())
+	target, err := a.target(h)
 	if err != nil {
 		return nil, err
 	}
@@ -66,6 +69,37 @@ func (a *Attempt) sender(ctx context.Context, h host.Host) (sender, error) {
 	}
 	return &several{Group: g, all: p}, nil
 }
+
+// there makes what sends from where the servers are.
+func (a *Attempt) there(ctx context.Context, h host.Host, pods backends.ClientHost, n int) (sender, error) {
+	target, err := a.target(h)
+	if err != nil {
+		return nil, err
+	}
+	list, err := pods.Clients(ctx, n)
+	if err != nil {
+		return nil, err
+	}
+	at := make([]worker.Address, len(list))
+	for i, c := range list {
+		at[i] = worker.Address{URL: c.URL, Token: c.Token, Coordinator: c.Coordinator, Dial: c.Dial, Gone: c.Gone}
+	}
+	g, err := worker.Join(ctx, target, at)
+	if err != nil {
+		return nil, err
+	}
+	return &several{Group: g}, nil
+}
+
+// target is the server as several clients ask it.
+func (a *Attempt) target(h host.Host) (worker.Target, error) {
+	c := a.wire(h.URL())
+	c.Headers, c.NetworkPath = a.authorize, string(h.Path())
+	return worker.NewTarget(c, a.clientKind())
+}
+
+// pods says whether the load of this trial is that of pods.
+func (a *Attempt) pods() bool { return a.trial.Cell.Load.Clients.Kind == plan.ClientsKubernetes }
 
 // clients is how many clients send the load of this trial.
 func (a *Attempt) clients() int {
@@ -108,10 +142,10 @@ func (d alone) send(ctx context.Context, s sending, opts load.Options) (load.Hea
 
 func (alone) processes() []int { return []int{os.Getpid()} }
 
-// several are clients as processes of this machine.
+// several are clients that are not this process.
 type several struct {
 	*worker.Group
-	all *process.Clients
+	all *process.Clients // of this machine; nil for others
 }
 
 func (m *several) send(ctx context.Context, s sending, opts load.Options) (load.Health, error) {
@@ -122,12 +156,20 @@ func (m *several) send(ctx context.Context, s sending, opts load.Options) (load.
 	return m.Run(ctx, l, s.rec, opts)
 }
 
-func (m *several) processes() []int { return append(m.all.PIDs(), os.Getpid()) }
+func (m *several) processes() []int {
+	if m.all == nil {
+		return []int{os.Getpid()}
+	}
+	return append(m.all.PIDs(), os.Getpid())
+}
 
-// Close ends the clients. One that had to be killed has said why the trial is INVALID.
+// Close ends the clients that are of this trial alone. One that had to be killed has said
+// why the trial is INVALID.
 func (m *several) Close() {
 	m.Group.Close()
-	_ = m.all.Close()
+	if m.all != nil {
+		_ = m.all.Close()
+	}
 }
 
 // together puts the records of several clients into one order.

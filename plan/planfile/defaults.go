@@ -95,11 +95,14 @@ var dependent = []struct {
 		}
 	}},
 	{"load.clients", func(_ *file.File, p *plan.Plan, _ plan.PluginDoc) {
-		if c := &p.Load.Clients; c.Kind == plan.ClientsProcess {
+		c := &p.Load.Clients
+		switch {
+		case c.Kind == plan.ClientsKubernetes:
+			c.N = max(1, c.N)
+		case c.N <= 1:
+			*c = plan.Clients{}
+		case c.Kind == plan.ClientsProcess:
 			c.Kind = ""
-		}
-		if p.Load.Clients.N <= 1 {
-			p.Load.Clients = plan.Clients{}
 		}
 	}},
 	{"load.start", func(_ *file.File, p *plan.Plan, _ plan.PluginDoc) {

@@ -33,6 +33,7 @@ func Spec(p *plan.Plan, d plan.Deployment, w With) (backends.Spec, error) {
 	for _, a := range s.Args {
 		spec.Args[a.Name] = a.Value
 	}
+	spec.Clients = clientsOf(d)
 	if len(profile.Roles) == 0 { // an engine that runs already
 		spec.Roles = []backends.Role{{Name: "server", Replicas: 1, GPUs: s.GPUCount, Args: spec.Args, Env: reveal(s.Env), CPUs: s.CPUs, Image: s.Image, Entrypoint: s.Entrypoint}}
 		return spec, nil
@@ -49,6 +50,21 @@ func Spec(p *plan.Plan, d plan.Deployment, w With) (backends.Spec, error) {
 		spec.Roles = append(spec.Roles, r)
 	}
 	return spec, nil
+}
+
+// clientsOf are the clients that the loads of a deployment want where its servers run.
+func clientsOf(d plan.Deployment) (want backends.ClientsWant) {
+	for _, cell := range d.Cells {
+		c := cell.Load.Clients
+		if c.Kind != plan.ClientsKubernetes {
+			want.Processes = want.Processes || c.N > 1
+			continue
+		}
+		if c.N > want.N { // of several loads that with the most of them says how they run
+			want = backends.ClientsWant{Processes: want.Processes, N: c.N, Namespace: c.Namespace, Image: c.Image, Base: c.Base, CPUs: c.CPUs}
+		}
+	}
+	return want
 }
 
 // inImage is the profile's own command line of a role as its image wants it.

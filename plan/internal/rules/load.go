@@ -108,6 +108,15 @@ func (c *Checked) conversation() {
 	}
 }
 
+// loadPods holds the kind of the clients against the backend.
+func (c *Checked) loadPods() {
+	if c.Plan.Load.Clients.Kind != plan.ClientsKubernetes || c.Backend.Kind == "" || c.Backend.LoadPods {
+		return
+	}
+	c.Conflict("leave kind out: the clients are then processes of this machine", []string{"load", "clients", "kind"},
+		"load pods run in the cluster that serves, and the backend is %s", c.Backend.Kind)
+}
+
 func (c *Checked) stop() {
 	s := c.Plan.Load.Stop
 	if s == nil {

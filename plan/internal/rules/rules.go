@@ -76,6 +76,7 @@ var OfPlan = []Rule{
 	{"trace", "A trace that brings the lengths of prompts goes with prompts of any length.", (*Checked).trace},
 	{"conversation", "Conversations are held at the endpoint that has them.", (*Checked).conversation},
 	{"stop", "What ends a trial early is said, and a higher level can be told.", (*Checked).stop},
+	{"load-pods", "Load pods are of a cluster in which servers run.", (*Checked).loadPods},
 	{"axes-of-load", "A key of the load that is an axis is not set beside it.", (*Checked).axesOfLoad},
 	{"max-tokens", "The length of an answer is bounded.", (*Checked).maxTokens},
 	{"output", "How long answers are is said without contradiction, and every engine can do it.", (*Checked).output},

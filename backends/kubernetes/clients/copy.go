@@ -1,0 +1,116 @@
+package clients
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"debug/elf"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"sweep.dev/sweep/internal/kubeapi"
+)
+
+// A program is this program as it is copied into pods.
+type program struct {
+	packed []byte // by gzip
+	sum    string // SHA-256 of the program itself, in hex
+	size   int64
+}
+
+// load reads a program that runs in any pod of its architecture.
+func load(path string) (*program, error) {
+	if path == "" {
+		var err error
+		if path, err = os.Executable(); err != nil {
+			return nil, err
+		}
+	}
+	if err := static(path); err != nil {
+		return nil, fmt.Errorf("%s cannot be copied into pods: %w; name an image of sweep in load.clients.image", path, err)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	var packed bytes.Buffer
+	zip, err := gzip.NewWriterLevel(&packed, gzip.BestSpeed)
+	if err != nil {
+		return nil, err
+	}
+	h := sha256.New()
+	n, err := io.Copy(io.MultiWriter(zip, h), file)
+	if err == nil {
+		err = zip.Close()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &program{packed.Bytes(), hex.EncodeToString(h.Sum(nil)), n}, nil
+}
+
+// static says why a file is no program of Linux that needs no library.
+func static(path string) error {
+	f, err := elf.Open(path)
+	if err != nil {
+		return fmt.Errorf("it is no program of Linux: %w", err)
+	}
+	defer f.Close()
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_INTERP {
+			return fmt.Errorf("it needs libraries: build it with CGO_ENABLED=0")
+		}
+	}
+	return nil
+}
+
+// copyAll copies this program into all pods, and says how long that took.
+func (f *Fleet) copyAll(ctx context.Context, pods []string) error {
+	begun := time.Now()
+	p, err := load(f.Program)
+	if err != nil {
+		return err
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(copiesAtOnce)
+	for _, name := range pods {
+		g.Go(func() error { return f.copy(ctx, name, p) })
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	f.Note(fmt.Sprintf("copied sweep (%d MiB, %d MiB packed) into %d load pods in %.1f s", p.size>>20, len(p.packed)>>20, len(pods), time.Since(begun).Seconds()))
+	return nil
+}
+
+// copy copies the program into one pod. It is there, under the name that the pod waits
+// for, only after its digest was compared.
+func (f *Fleet) copy(ctx context.Context, pod string, p *program) error {
+	run := func(script string, in io.Reader) (string, error) {
+		var out bytes.Buffer
+		err := f.API.Exec(ctx, kubeapi.Command{
+			Namespace: f.space.Name, Pod: pod, Container: container, Argv: []string{"sh", "-c", script}, In: in, Out: &out,
+		})
+		return out.String(), err
+	}
+	said, err := run("gzip -dc > "+folder+"/part && chmod 0755 "+folder+"/part && sha256sum "+folder+"/part", bytes.NewReader(p.packed))
+	if err != nil {
+		return fmt.Errorf("copy sweep into pod %s (its image needs sh, gzip and sha256sum; or name an image of sweep in load.clients.image): %w", pod, err)
+	}
+	if got, _, _ := strings.Cut(said, " "); got != p.sum {
+		return fmt.Errorf("copy sweep into pod %s: it has the digest %.80q there and %s here", pod, got, p.sum)
+	}
+	_, err = run("mv "+folder+"/part "+folder+"/sweep", nil)
+	if err != nil {
+		return fmt.Errorf("copy sweep into pod %s: %w", pod, err)
+	}
+	return nil
+}

@@ -1,0 +1,346 @@
+// Package clients runs load clients as pods: one Indexed Job, whose pods each run a client
+// of package worker. Its control port is on the pod's loopback and is reached through the
+// API server; the load itself never leaves the cluster.
+//
+//	owner (a Job without pods, with a lease)
+//	  ├─ Secret          the token of this deployment's clients
+//	  └─ Job, Indexed    one pod a client
+//
+// The pods have no rights in the cluster. They stay for all trials of a deployment. When
+// sweep is gone they end by themselves after a minute, and the owner takes them along when
+// its lease is over.
+package clients
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/backends/kubernetes/owner"
+	"sweep.dev/sweep/internal/effect"
+	"sweep.dev/sweep/internal/kubeapi"
+	"sweep.dev/sweep/internal/secret"
+)
+
+const (
+	// DefaultLease is how long the pods live without a sign of life of sweep.
+	DefaultLease = 5 * time.Minute
+	// port is that of each client, on its pod's loopback.
+	port = 7070
+	// beatsPerLease is how many signs of life there are in a lease: some may get lost.
+	beatsPerLease = 5
+	// pingEvery is how often a client that has nothing to do hears of us. It ends after a
+	// minute without.
+	pingEvery = 15 * time.Second
+	pingTime  = 10 * time.Second
+	lookEvery = 300 * time.Millisecond
+	// goneWithin bounds the question how a client ended.
+	goneWithin = 5 * time.Second
+	// copiesAtOnce bounds the connections over which sweep copies itself.
+	copiesAtOnce = 4
+)
+
+// A Config says whose clients they are, and how they run.
+type Config struct {
+	API     *kubeapi.Client
+	Effects *effect.Effects
+	Name    backends.Name     // of the deployment
+	Marks   map[string]string // see [backends.Marks]
+	Engine  string
+	Want    backends.ClientsWant // with its namespace
+	Lease   time.Duration        // 0 is DefaultLease
+	Program string               // this program's file, for pods without it; "" is the running one's
+	Note    func(text string)    // hears how long what takes; may be nil
+}
+
+// A Fleet is the clients of one deployment. Its methods may be called concurrently.
+type Fleet struct {
+	Config
+	space       owner.Namespace
+	token       secret.String
+	coordinator string
+
+	stop    context.CancelFunc
+	beating sync.WaitGroup
+
+	mu    sync.Mutex // of what follows; it is held while pods are made
+	owner *owner.Owner
+	none  bool   // nothing was made, and nothing has to be given back
+	made  int    // Jobs so far
+	pods  []*pod // of the last one
+	lost  error  // the cluster has ended it
+}
+
+// A pod is one client.
+type pod struct {
+	fleet *Fleet
+	name  string
+	http  *http.Client
+}
+
+// New is the fleet of a deployment. It asks no cluster.
+func New(c Config) *Fleet {
+	if c.Lease <= 0 {
+		c.Lease = DefaultLease
+	}
+	if c.Note == nil {
+		c.Note = func(string) {}
+	}
+	token := rand.Text()
+	return &Fleet{
+		Config: c, space: owner.Namespace{API: c.API, Name: c.Want.Namespace, Effects: c.Effects},
+		token: secret.New("the clients' token", token), coordinator: rand.Text(),
+	}
+}
+
+// Own makes what owns the clients, before any of them. After an error it must be closed
+// all the same.
+func (f *Fleet) Own(ctx context.Context) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	o, err := f.space.Create(ctx, owner.Request{Name: f.Name, Marks: f.Marks, Engine: f.Engine, Image: f.image(), Lease: f.Lease})
+	if err != nil {
+		f.none = kubeapi.Refused(err) || errors.Is(err, owner.ErrTaken)
+		return err
+	}
+	f.owner = o
+	err = f.Effects.Call(ctx, effect.KubeCreate, func(ctx context.Context) error {
+		return f.API.Create(ctx, f.path("/api/v1", "secrets"), f.secret(), nil)
+	})
+	if err != nil {
+		return fmt.Errorf("secret %s: %w", f.secretName(), err)
+	}
+	live, stop := context.WithCancel(context.WithoutCancel(ctx))
+	f.stop = stop
+	f.beating.Go(func() { f.beat(live, o) })
+	return nil
+}
+
+// beat gives signs of life until ctx is done.
+func (f *Fleet) beat(ctx context.Context, o *owner.Owner) {
+	beat, ping := time.NewTicker(f.Lease/beatsPerLease), time.NewTicker(pingEvery)
+	defer beat.Stop()
+	defer ping.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ping.C:
+			f.ping(ctx)
+		case <-beat.C:
+			if err := f.space.Extend(ctx, o, f.Lease); errors.Is(err, owner.ErrLost) {
+				f.mu.Lock()
+				f.lost = err
+				f.mu.Unlock()
+				return
+			}
+		}
+	}
+}
+
+// ping tells all clients that we live.
+func (f *Fleet) ping(ctx context.Context) {
+	if !f.mu.TryLock() {
+		return // they are being made
+	}
+	pods := f.pods
+	f.mu.Unlock()
+	var all sync.WaitGroup
+	for _, p := range pods {
+		all.Go(func() { _ = p.answers(ctx) }) // whether it does is asked when it is needed
+	}
+	all.Wait()
+}
+
+// Clients are n clients that live. If there are fewer it makes all anew: a Job's pod that
+// has ended stays away.
+func (f *Fleet) Clients(ctx context.Context, n int) ([]backends.Client, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.lost != nil {
+		return nil, fmt.Errorf("the load pods: %w", f.lost)
+	}
+	if len(f.pods) < n || !all(ctx, f.pods) {
+		if err := f.renew(ctx, max(n, f.Want.N)); err != nil {
+			return nil, fmt.Errorf("load pods in namespace %s: %w", f.space.Name, err)
+		}
+	}
+	list := make([]backends.Client, n)
+	for i, p := range f.pods[:n] {
+		list[i] = p.client()
+	}
+	return list, nil
+}
+
+// First is one client, of which it is not asked whether it lives.
+func (f *Fleet) First(ctx context.Context) (backends.Client, error) {
+	f.mu.Lock()
+	pods := f.pods
+	f.mu.Unlock()
+	if len(pods) > 0 {
+		return pods[0].client(), nil
+	}
+	list, err := f.Clients(ctx, 1)
+	if err != nil {
+		return backends.Client{}, err
+	}
+	return list[0], nil
+}
+
+func (p *pod) client() backends.Client {
+	return backends.Client{URL: controlURL, Token: p.fleet.token, Coordinator: p.fleet.coordinator, Dial: p.dial, Gone: p.gone}
+}
+
+// all says whether all clients answer.
+func all(ctx context.Context, pods []*pod) bool {
+	var g errgroup.Group
+	for _, p := range pods {
+		g.Go(func() error { return p.answers(ctx) })
+	}
+	return g.Wait() == nil
+}
+
+// renew makes n pods in place of those that there are.
+func (f *Fleet) renew(ctx context.Context, n int) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, backends.ClientsStart, fmt.Errorf("not all of %d pods were ready within %v", n, backends.ClientsStart))
+	defer cancel()
+	f.disconnect()
+	if f.made > 0 {
+		err := f.Effects.Call(ctx, effect.KubeDelete, func(ctx context.Context) error {
+			return f.API.Delete(ctx, f.path("/apis/batch/v1", "jobs")+"/"+url.PathEscape(f.jobName()), kubeapi.Deletion{Propagation: kubeapi.Background})
+		})
+		if err != nil {
+			return err
+		}
+	}
+	f.made++
+	begun := time.Now()
+	err := f.Effects.Call(ctx, effect.KubeCreate, func(ctx context.Context) error {
+		return f.API.Create(ctx, f.path("/apis/batch/v1", "jobs"), f.job(n), nil)
+	})
+	if err != nil {
+		return err
+	}
+	names, err := f.started(ctx, n)
+	if err != nil {
+		return err
+	}
+	f.Note(fmt.Sprintf("%d load pods run after %.1f s", n, time.Since(begun).Seconds()))
+	if f.Want.Image == "" {
+		if err := f.copyAll(ctx, names); err != nil {
+			return err
+		}
+	}
+	pods := make([]*pod, n)
+	var g errgroup.Group
+	for i, name := range names {
+		p := &pod{fleet: f, name: name}
+		p.http = &http.Client{Transport: &http.Transport{DialContext: p.dial, MaxIdleConnsPerHost: 1, DisableCompression: true}}
+		pods[i] = p
+		g.Go(func() error { return p.await(ctx) })
+	}
+	f.pods = pods
+	return g.Wait()
+}
+
+// disconnect forgets the pods.
+func (f *Fleet) disconnect() {
+	for _, p := range f.pods {
+		p.http.CloseIdleConnections()
+	}
+	f.pods = nil
+}
+
+// Close ends the clients and all that was made for them, and returns when that is seen to
+// be gone.
+func (f *Fleet) Close(ctx context.Context) error {
+	f.mu.Lock()
+	if f.stop != nil {
+		f.stop()
+	}
+	f.disconnect()
+	uid := ""
+	if f.owner != nil {
+		uid = f.owner.UID
+	}
+	none := f.none
+	f.mu.Unlock()
+	f.beating.Wait()
+	if none {
+		return nil
+	}
+	if err := f.space.Delete(ctx, f.Name.String(), uid); err != nil {
+		return fmt.Errorf("load pods: %w", err)
+	}
+	return nil
+}
+
+// dial connects to a port of the pod, its loopback included.
+func (p *pod) dial(ctx context.Context, _, addr string) (net.Conn, error) {
+	if addr != controlAddr {
+		return nil, fmt.Errorf("dial %s: a load pod has its control port alone", addr)
+	}
+	return p.fleet.API.Dial(ctx, p.fleet.space.Name, p.name, port)
+}
+
+// await waits until the client listens.
+func (p *pod) await(ctx context.Context) error {
+	for {
+		err := p.answers(ctx)
+		if err == nil {
+			return nil
+		}
+		if how := p.gone(); how != "" {
+			return errors.New(how)
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("pod %s: %w: %w", p.name, context.Cause(ctx), err)
+		case <-time.After(lookEvery):
+		}
+	}
+}
+
+// answers says whether the client answers.
+func (p *pod) answers(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, pingTime)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, controlURL+"/v1/clock", http.NoBody)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Authorization", "Bearer "+p.fleet.token.Reveal())
+	resp, err := p.http.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("pod %s: %s", p.name, resp.Status)
+	}
+	return nil
+}
+
+// gone says how the pod ended; "" if it has not, or the cluster does not say.
+func (p *pod) gone() string {
+	ctx, cancel := context.WithTimeout(context.Background(), goneWithin)
+	defer cancel()
+	var o object
+	err := p.fleet.API.Get(ctx, p.fleet.path("/api/v1", "pods")+"/"+url.PathEscape(p.name), &o)
+	if kubeapi.NotFound(err) {
+		return "its pod " + p.name + " was deleted"
+	}
+	if err != nil {
+		return ""
+	}
+	return o.ended()
+}
