@@ -125,7 +125,7 @@ func TestLoad(t *testing.T) {
 	t.Run("made again", func(t *testing.T) { lab.remade(t, ns) })
 	t.Run("a pod is deleted", func(t *testing.T) {
 		out := filepath.Join(dir, "deleted")
-		cmd, during := begun(t, sweep, out, plan, "--set", "load.requests=4000", "--set", "load.clients.n=2")
+		cmd, during := underWay(t, sweep, out, plan, "--set", "load.requests=4000", "--set", "load.clients.n=2")
 		during(func() {
 			pods := lab.loadPods(t, ns)
 			if len(pods) != 2 {
@@ -145,7 +145,7 @@ func TestLoad(t *testing.T) {
 	})
 	t.Run("sweep is killed", func(t *testing.T) {
 		out := filepath.Join(dir, "killed")
-		cmd, during := begun(t, sweep, out, plan, "--set", "load.requests=4000", "--set", "backend.heartbeat=10s")
+		cmd, during := underWay(t, sweep, out, plan, "--set", "load.requests=4000", "--set", "backend.heartbeat=10s")
 		during(func() {
 			if err := cmd.Process.Signal(syscall.SIGKILL); err != nil {
 				t.Error(err)
@@ -279,8 +279,8 @@ func (n *node) none(t *testing.T, ns string) {
 	}
 }
 
-// begun starts a run of a plan. The function calls another one while the load is sent.
-func begun(t *testing.T, sweep, out, plan string, args ...string) (cmd *exec.Cmd, during func(func())) {
+// underWay starts a run of a plan. The function calls another one while the load is sent.
+func underWay(t *testing.T, sweep, out, plan string, args ...string) (cmd *exec.Cmd, during func(func())) {
 	t.Helper()
 	cmd = exec.Command(sweep, append([]string{"run", "-o", out, "--events", "-", plan}, args...)...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+lab.file("reader.kubeconfig"))
