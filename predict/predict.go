@@ -28,6 +28,8 @@ type Server struct {
 	GPU    string         // name in the catalogue
 	GPUs   int            // that share the model; 0 is 1
 	Args   map[string]any // of the engine, by their names in the plan
+	// Fitted is a file of sweep fit, whose rates the GPU has; "" is the data sheet.
+	Fitted string
 }
 
 // A Prediction is what would become of a server.
@@ -70,6 +72,25 @@ func (s Server) engine() (cfg *core.Config, dialect string, err error) {
 	return cfg, profile.MemoryLike, err
 }
 
+// StandIn is the GPU on which a server is put whose own is not in the catalogue: it has
+// room for most models, and its rates can be scaled to any.
+const StandIn = "h100"
+
+// Machine is the simulated engine of a server that starts, on paper. The GPU of one that
+// is not in the catalogue is [StandIn]. The error says what is not known.
+func Machine(s Server) (*core.Config, error) {
+	dialect := "vllm"
+	if profile, ok := engine.Lookup(s.Engine); ok && slices.Contains(sim.Engines(), profile.MemoryLike) {
+		dialect = profile.MemoryLike
+	} else if slices.Contains(sim.Engines(), s.Engine) {
+		dialect = s.Engine
+	}
+	if _, ok := catalog.GPUByName(s.GPU); !ok {
+		s.GPU = StandIn
+	}
+	return sim.Engine(s.argv(dialect))
+}
+
 // class is what the classifier calls a failure with this end of a log.
 func class(dialect string, log []string) string {
 	profile, ok := engine.Lookup(dialect)
@@ -81,6 +102,9 @@ func class(dialect string, log []string) string {
 
 func (s Server) argv(dialect string) []string {
 	argv := []string{"--engine=" + dialect, "--model=" + s.Model, "--gpu=" + s.GPU}
+	if s.Fitted != "" {
+		argv = append(argv, "--fitted="+s.Fitted)
+	}
 	if s.GPUs > 1 {
 		argv = append(argv, "--gpu-count="+strconv.Itoa(s.GPUs))
 	}

@@ -26,7 +26,7 @@ var withoutEffect = map[string]bool{
 // engine's.
 var own = map[string]bool{
 	"engine": true, "engine-version": true, "model": true, "gpu": true, "tensor-parallel-size": true,
-	"host": true, "port": true, "seed": true, "jitter": true, "card": true, "card-speed": true, "time-scale": true, "start-delay": true,
+	"host": true, "port": true, "seed": true, "jitter": true, "card": true, "card-speed": true, "fitted": true, "time-scale": true, "start-delay": true,
 	"request-log": true, "fault": true, "help": true, "served-model-name": true,
 }
 

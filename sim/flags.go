@@ -14,6 +14,7 @@ import (
 	"sweep.dev/sweep/catalog"
 	"sweep.dev/sweep/sim/core"
 	"sweep.dev/sweep/sim/dialect"
+	"sweep.dev/sweep/sim/fitted"
 	"sweep.dev/sweep/sim/fleet"
 	"sweep.dev/sweep/sim/server"
 )
@@ -54,6 +55,8 @@ type flags struct {
 	seed       uint64
 	jitter     float64
 	device     string
+	fitted     string
+	constants  core.Constants
 	speed      float64
 	timeScale  float64
 	startDelay time.Duration
@@ -121,6 +124,7 @@ func parseFlags(args []string, help io.Writer) (*flags, error) {
 	fs.Float64Var(&f.jitter, "jitter", 0.01, "standard deviation of the logarithm of a step's time")
 	fs.StringVar(&f.device, "card", "", "`name` of the GPU, from which its UUID is made; default the port and the seed")
 	fs.Float64Var(&f.speed, "card-speed", 1, "how fast the GPU is beside others of its kind, a `factor`")
+	fs.StringVar(&f.fitted, "fitted", "", "`file` of sweep fit, whose rates are those of this GPU; default the data sheet's")
 	fs.Float64Var(&f.timeScale, "time-scale", 1, "simulated seconds per real second, a `factor`")
 	fs.DurationVar(&f.startDelay, "start-delay", 0, "`time` to load before it listens, for example 3s")
 	fs.StringVar(&f.requestLog, "request-log", "", "append a JSON line to `file` when a request arrives and when it ends")
@@ -176,7 +180,16 @@ func parseFlags(args []string, help io.Writer) (*flags, error) {
 	}
 	f.byDefault()
 	d.TimeScale = f.timeScale
-	return f, f.check()
+	if err := f.check(); err != nil || f.fitted == "" {
+		return f, err
+	}
+	profile, err := fitted.Read(f.fitted)
+	if err != nil {
+		return f, usageError{msg: "error: argument --fitted: " + err.Error()}
+	}
+	g, _ := catalog.GPUByName(f.gpu)
+	f.constants = profile.On(g)
+	return f, nil
 }
 
 // byDefault fills in what an engine other than vLLM has where it is not told.
@@ -248,7 +261,7 @@ func (f *flags) options(g catalog.GPU, m catalog.Model) core.Options {
 		MemoryUtilization: f.util, MaxModelLen: f.maxLen, MaxSeqs: f.maxSeqs, MaxBatchedTokens: f.maxBatched,
 		NoPrefixCaching: !f.prefix, NoChunkedPrefill: !f.chunked,
 		KVBytes: f.kvBytes, Blocks: f.blocks, KVTokens: f.kvTokens, BusyBytes: f.faults.BusyBytes,
-		Seed: f.seed, Jitter: f.jitter,
+		Seed: f.seed, Jitter: f.jitter, Constants: f.constants,
 		Division: f.dialect.Start.Division, ShrinkLen: f.dialect.Start.Shrinks || f.dialect.Name != "vllm" && f.maxLen == 0,
 	}
 	if f.dialect.Name == "vllm" {

@@ -32,9 +32,9 @@ Flags have the names of vllm serve, with dashes or underscores:
 	helpEngines = `
 Other engines have their own flags, with dashes or underscores, beside --engine,
 --engine-version, --model, --served-model-name, --gpu, --gpu-count, --host,
---port, --seed, --jitter, --card, --card-speed, --time-scale, --start-delay,
---request-log and --fault. The newest release is spoken, or the one that
---engine-version names; of vllm 0.32.0 or 0.8.5.
+--port, --seed, --jitter, --card, --card-speed, --fitted, --time-scale,
+--start-delay, --request-log and --fault. The newest release is spoken, or the
+one that --engine-version names; of vllm 0.32.0 or 0.8.5.
 `
 	helpFaults = `
 Faults for tests, as --fault NAME=VALUE, more than once or separated by commas:

@@ -19,6 +19,7 @@ import (
 	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/internal/local"
 	engine "sweep.dev/sweep/sim"
+	"sweep.dev/sweep/sim/fitted"
 )
 
 // Kind is the backend's name in a plan.
@@ -32,6 +33,7 @@ type Config struct {
 	Faults     []string      `yaml:"faults,omitempty" doc:"Faults to simulate, as sweep sim --help lists them." default:"nothing" example:"['stall=2:300ms']"`
 	RequestLog bool          `yaml:"request_log,omitempty" doc:"Each server writes the requests that it gets to a file beside its log." default:"false" example:"true"`
 	Devices    []float64     `yaml:"devices,omitempty" doc:"Simulated cards that launches get by turns, each by how fast it is beside others of its kind. Each has a UUID of its own, the same at each of its turns." default:"a new card at each launch, all alike" min:"0.01" max:"100" example:"[1, 0.9, 1.05]"`
+	Fitted     string        `yaml:"fitted,omitempty" doc:"File of sweep fit, whose measured rates the servers have instead of those of the data sheet. A relative path is of the working directory." default:"none" example:"l4-vllm.json"`
 	CPUs       []int         `yaml:"cpus,omitempty" doc:"CPUs that the servers may run on (Linux)." default:"all" min:"0" example:"[0, 1]"`
 }
 
@@ -90,6 +92,11 @@ func New(fx *effect.Effects, c Config) (*Backend, error) {
 	if i := slices.IndexFunc(c.CPUs, func(n int) bool { return n < 0 }); i >= 0 {
 		errs = append(errs, fmt.Errorf("backend sim: cpus: no CPU has the number %d", c.CPUs[i]))
 	}
+	if c.Fitted != "" {
+		if _, err := fitted.Read(c.Fitted); err != nil {
+			errs = append(errs, fmt.Errorf("backend sim: fitted: %w", err))
+		}
+	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
@@ -135,6 +142,9 @@ func (b *Backend) argv(spec backends.Spec, role backends.Role, at backends.Addre
 	if n := len(b.config.Devices); n > 0 {
 		i := launchOf(spec.Pod) % n
 		argv = append(argv, fmt.Sprintf("--card=%d", i), "--card-speed="+strconv.FormatFloat(b.config.Devices[i], 'f', -1, 64))
+	}
+	if b.config.Fitted != "" {
+		argv = append(argv, "--fitted="+b.config.Fitted)
 	}
 	if b.config.StartDelay > 0 {
 		argv = append(argv, "--start-delay="+b.config.StartDelay.String())

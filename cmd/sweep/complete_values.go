@@ -34,6 +34,7 @@ func arguments() map[string]source {
 		"sweep compare":        runDirs,
 		"sweep merge":          runDirs,
 		"sweep export":         first(runDirs),
+		"sweep fit":            first(runDirs),
 		"sweep judge":          files(".json", ".jsonl", ".csv"),
 		"sweep gate":           first(runDirs),
 		"sweep history add":    first(runDirs),
@@ -87,6 +88,7 @@ func flagValues() map[string]source {
 		"decide":        choice(rundir.DecideBound, rundir.DecidePoint),
 		"export format": choice(exportFormats()...),
 		"noise output":  files(".json"),
+		"fit output":    files(".json"),
 		"trend output":  files(".html"),
 	}
 }

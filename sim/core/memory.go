@@ -79,6 +79,8 @@ type Options struct {
 	Seed uint64
 	// Jitter is the standard deviation of the logarithm of a step's time.
 	Jitter float64
+	// Constants of the time of a step; the zero value is [Chosen].
+	Constants Constants
 }
 
 // A Config is an engine that starts: options with every default filled in, and
@@ -159,7 +161,7 @@ func (e *StartError) sized(want, free, total float64, tokens int) *StartError {
 // text of vLLM 0.32.
 func Plan(o Options) (*Config, error) {
 	c := &Config{
-		Machine:           Machine{GPU: o.GPU, GPUs: max(o.GPUs, 1), Model: o.Model},
+		Machine:           Machine{GPU: o.GPU, GPUs: max(o.GPUs, 1), Model: o.Model, Constants: o.Constants},
 		MaxModelLen:       o.MaxModelLen,
 		MaxSeqs:           o.MaxSeqs,
 		MaxBatchedTokens:  o.MaxBatchedTokens,

@@ -24,6 +24,19 @@ const (
 	LinkLatency = 10 * time.Microsecond
 )
 
+// Constants are what a server reaches of its data sheets, and what it costs beside that.
+type Constants struct {
+	Memory  float64       // share of the bandwidth that reading reaches
+	Compute float64       // share of the peak rate that arithmetic reaches
+	Step    time.Duration // of each step beside its kernels
+	Start   time.Duration // of a step for each sequence that begins in it: tokenizing, admission
+}
+
+// Chosen are the constants of a server of which nothing was measured.
+func Chosen() Constants {
+	return Constants{Memory: MemoryEfficiency, Compute: ComputeEfficiency, Step: StepOverhead}
+}
+
 // A Machine is one model on one or more GPUs that share it by tensor
 // parallelism.
 type Machine struct {
@@ -34,6 +47,8 @@ type Machine struct {
 	DType string
 	// KVElem is the size of one element of the KV cache in bytes.
 	KVElem float64
+	// Constants are those of the time of a step; the zero value is [Chosen].
+	Constants Constants
 }
 
 // elem is the size of a weight in bytes.
@@ -77,6 +92,7 @@ type Work struct {
 	Sampled int     // tokens that pass the output matrix
 	Context float64 // cached tokens read, over all sequences
 	Pairs   float64 // (token, token it attends to), over all sequences
+	Started int     // sequences that begin
 }
 
 // add counts n tokens of a sequence that has computed c before.
@@ -111,8 +127,12 @@ func (m *Machine) Step(w Work) Cost {
 		{head * m.elem() / n, 2 * head * float64(w.Sampled) / n},
 		{(w.Context + float64(w.Tokens)) * kv, attention * w.Pairs / n},
 	}
-	bandwidth := m.GPU.Bandwidth * 1e9 * MemoryEfficiency
-	rate := m.GPU.TFLOPS[m.DType] * 1e12 * ComputeEfficiency
+	k := m.Constants
+	if k == (Constants{}) {
+		k = Chosen()
+	}
+	bandwidth := m.GPU.Bandwidth * 1e9 * k.Memory
+	rate := m.GPU.TFLOPS[m.DType] * 1e12 * k.Compute
 	var total, memory, compute float64
 	for _, p := range parts {
 		if p.ops == 0 {
@@ -128,7 +148,7 @@ func (m *Machine) Step(w Work) Cost {
 		total += float64(2*m.Model.Layers) * (bytes/(m.GPU.Link*1e9) + LinkLatency.Seconds())
 	}
 	return Cost{
-		Total:   seconds(total) + StepOverhead,
+		Total:   seconds(total) + k.Step + time.Duration(w.Started)*k.Start,
 		Memory:  seconds(memory),
 		Compute: seconds(compute),
 	}

@@ -243,6 +243,7 @@ func (e *Engine) admit(now time.Duration, budget int) {
 		s.computed = done
 		if !s.started {
 			s.started = true
+			e.step.Started++
 			s.timing.Scheduled = now
 			s.cached = known
 			e.stats.PromptTokens += len(s.req.Prompt)
