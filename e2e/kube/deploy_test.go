@@ -111,7 +111,7 @@ func TestDeploy_tunnel(t *testing.T) {
 	t.Parallel()
 	const ns, user = "tunnel", 54321
 	plan := lab.deployable(t, ns, strings.Replace(deployPlan, "concurrency: [1, 2]", "concurrency: 1", 1))
-	dir, err := os.MkdirTemp("", "tunnel") // which another user can enter
+	dir, err := os.MkdirTemp("", "tunnel") //nolint:usetesting // another user must be able to enter every folder above it
 	if err != nil {
 		t.Fatal(err)
 	}
