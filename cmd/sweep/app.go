@@ -156,7 +156,7 @@ judges every number, and gives back what it started.
 		Commands: []*cli.Command{
 			a.benchCommand(), a.initCommand(),
 			a.validateCommand(), a.planCommand(), a.runCommand(), a.resumeCommand(),
-			a.statusCommand(), a.cellsCommand(), a.reportCommand(), a.mergeCommand(), a.compareCommand(), a.noiseCommand(), a.fitCommand(), a.exportCommand(), a.judgeCommand(), a.columnsCommand(), a.logsCommand(), a.runsCommand(),
+			a.statusCommand(), a.cellsCommand(), a.reportCommand(), a.mergeCommand(), a.compareCommand(), a.noiseCommand(), a.fitCommand(), a.sizeCommand(), a.exportCommand(), a.judgeCommand(), a.columnsCommand(), a.logsCommand(), a.runsCommand(),
 			a.gateCommand(), a.trendCommand(), a.historyCommand(), a.scheduleCommand(), a.nightCommand(), a.pruneCommand(), a.fetchCommand(),
 			a.podsCommand(), a.gcCommand(), a.doctorCommand(), a.calibrateCommand(),
 			a.probeCommand(), a.metricsCommand(), a.enginesCommand(), a.gpusCommand(),

@@ -33,6 +33,7 @@ func arguments() map[string]source {
 		"sweep report":         runDirs,
 		"sweep compare":        runDirs,
 		"sweep merge":          runDirs,
+		"sweep size":           runDirs,
 		"sweep export":         first(runDirs),
 		"sweep fit":            first(runDirs),
 		"sweep judge":          files(".json", ".jsonl", ".csv"),

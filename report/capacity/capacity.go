@@ -111,6 +111,32 @@ func (a *Answer) deviceIDs() []string {
 	return list
 }
 
+// Mean is that of a column over the VALID trials at the certified load; ok is false if
+// there are none, or nobody measured it.
+func (a *Answer) Mean(column string) (v float64, ok bool) {
+	if a.Capacity == nil {
+		return 0, false
+	}
+	row := mean(at(a.Of, *a.Capacity), []string{column})
+	return row.Number(column)
+}
+
+// Simulated says whether a trial of the search is.
+func (a *Answer) Simulated() bool {
+	return slices.ContainsFunc(a.Of.Trials, func(t report.Trial) bool { return t.Outcome.Row[col.Simulated] == true })
+}
+
+// Conditions is what all trials of the search share of prompts, load, seed and client; ""
+// if nobody knows.
+func (a *Answer) Conditions() string {
+	for _, t := range a.Of.Trials {
+		if digest, ok := t.Outcome.Row[col.ConditionsDigest].(string); ok {
+			return digest
+		}
+	}
+	return ""
+}
+
 // Rows are the VALID trials at the certified load, which the answer rests on.
 func (a *Answer) Rows() []rundir.Key {
 	var keys []rundir.Key

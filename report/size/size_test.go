@@ -1,0 +1,120 @@
+package size
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"sweep.dev/sweep/report"
+	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/objective"
+	"sweep.dev/sweep/rundir"
+	"sweep.dev/sweep/search"
+)
+
+// A kind of server, measured on cards each of which carries up to its own load.
+type kind struct {
+	gpu   string
+	edges []float64 // the least load that each card fails at
+	price float64   // of one server, USD per hour; 0 for none
+	axis  string
+}
+
+// measured is a run of one search, which has ended.
+func measured(k kind) *report.Run {
+	s := report.Search{
+		Settings: search.Settings{
+			Levels: search.Levels{5, 10, 15, 20, 25, 30}, Objectives: []string{"fast"}, Confidence: 0.99,
+			Trials: 3, MaxTrials: 12, MaxProbes: 200, Seed: 1, Devices: len(k.edges),
+		},
+		Axis: k.axis, Label: "vllm " + k.gpu,
+	}
+	r := &report.Run{Dir: "runs/" + k.gpu, State: &rundir.State{}, Resolved: report.Resolved{Columns: result.Columns(result.Extra{})}}
+	for _, x := range s.Levels {
+		id := fmt.Sprintf("c%v", x)
+		s.Cells = append(s.Cells, id)
+		r.Resolved.Cells = append(r.Resolved.Cells, report.Cell{ID: id, Settings: []report.Setting{
+			{Column: "gpu", Server: true, Text: k.gpu, Value: k.gpu}, {Column: "max_tokens", Text: "max_tokens=8", Value: 8.0}, {Column: k.axis, Amount: true, Value: x},
+		}})
+	}
+	r.Resolved.Searches = []report.Search{s}
+	var outcomes []search.Outcome
+	for {
+		p, ok := search.Next(s.Settings, outcomes)
+		if !ok {
+			return r
+		}
+		part := result.SLOPart{Expr: "p95_ttft_ms < 200", Rule: result.RuleShare, Confidence: 0.95, Allowed: 0.05, Requests: 400, N: 400, Deff: 1}
+		row := result.Row{
+			"status": result.StatusOK, "valid": true, "requests": int64(400), "gpu_count": int64(2),
+			"gpu_uuid": fmt.Sprintf("GPU-%s-%d", k.gpu, p.Device), "conditions_digest": "same",
+		}
+		if k.price > 0 {
+			row["usd_per_hour"] = k.price
+		}
+		if s.Levels[p.Level] >= k.edges[p.Device] {
+			part.Over = 100
+		}
+		slo := objective.PoolAt([]result.SLOResult{{Name: "fast", Expr: part.Expr, Parts: []result.SLOPart{part}, Verdict: result.SLOPass}}, 0.95)
+		o := &result.Outcome{CellID: s.Cells[p.Level], Trial: p.Trial, Row: row, SLOs: []result.SLOResult{slo}}
+		r.Trials = append(r.Trials, report.Trial{Key: rundir.Key{Cell: o.CellID, Trial: o.Trial}, Outcome: o})
+		one := search.Of(o)
+		one.Probe = p
+		outcomes = append(outcomes, one)
+	}
+}
+
+func TestOf(t *testing.T) {
+	t.Parallel()
+	rate := func(gpu string, price float64, edges ...float64) kind { return kind{gpu, edges, price, "request_rate"} }
+	for _, c := range []struct {
+		name     string
+		kinds    []kind
+		load     float64
+		servers  []string
+		cheapest string
+	}{
+		{"whole servers", []kind{rate("l4", 1, 25)}, 41, []string{"l4 20: 3 servers, 6 GPUs, $3"}, "cannot tell: there is one kind"},
+		{"no server too many", []kind{rate("l4", 1, 25)}, 40, []string{"l4 20: 2 servers, 4 GPUs, $2"}, "cannot tell: there is one kind"},
+		{"one device", []kind{rate("l4", 1, 25), rate("h100", 9, 25)}, 40, []string{"l4 20: 2 servers, 4 GPUs, $2", "h100 20: 2 servers, 4 GPUs, $18"}, "cannot tell: l4 was not certified on several devices"},
+		{"a clear gap", []kind{rate("l4", 1, 25, 20), rate("h100", 9, 25, 30)}, 40, []string{"l4 15: 3 servers, 6 GPUs, $3", "h100 20: 2 servers, 4 GPUs, $18"}, "l4"},
+		{"a gap within the spread", []kind{rate("l4", 1, 25, 20), rate("h100", 1.4, 15, 30)}, 100, []string{"l4 15: 7 servers, 14 GPUs, $7", "h100 10: 10 servers, 20 GPUs, $14"}, "cannot tell: the gap between l4 and h100"},
+		{"no price", []kind{rate("l4", 0, 25, 25), rate("h100", 9, 25, 25)}, 40, []string{"l4 20: 2 servers, 4 GPUs, $-", "h100 20: 2 servers, 4 GPUs, $18"}, "cannot tell: not all have a price"},
+		{"not certified", []kind{rate("l4", 1, 5), rate("h100", 9, 25)}, 40, []string{"h100 20: 2 servers, 4 GPUs, $18", "l4: no load is certified: below_range"}, "cannot tell: there is one kind"},
+		{"users at once", []kind{{"l4", []float64{25}, 1, "concurrency"}}, 40, []string{"l4: its search is of concurrency"}, ""},
+	} {
+		var runs []*report.Run
+		for _, k := range c.kinds {
+			runs = append(runs, measured(k))
+		}
+		answers := Of(runs, c.load, "")
+		if len(answers) != 1 {
+			t.Errorf("%s: %d answers", c.name, len(answers))
+			continue
+		}
+		a := &answers[0]
+		var got []string
+		for _, s := range a.Servers {
+			price := "-"
+			if s.USDPerHour != nil {
+				price = fmt.Sprint(*s.USDPerHour)
+			}
+			got = append(got, fmt.Sprintf("%s %v: %d servers, %d GPUs, $%s", s.Name, s.Capacity, s.Count, *s.GPUs, price))
+		}
+		for _, l := range a.Left {
+			got = append(got, l.Name+": "+l.Why)
+		}
+		if len(got) != len(c.servers) || slices.ContainsFunc(got, func(line string) bool {
+			return !slices.ContainsFunc(c.servers, func(want string) bool { return strings.HasPrefix(line, want) })
+		}) {
+			t.Errorf("%s: %q, want %q", c.name, got, c.servers)
+		}
+		if said := strings.TrimPrefix(a.Conclusion(), "cheapest: "); len(a.Servers) > 0 && !strings.HasPrefix(said, c.cheapest) {
+			t.Errorf("%s: %q, want %q", c.name, said, c.cheapest)
+		}
+	}
+	if got := Of([]*report.Run{measured(rate("l4", 1, 25))}, 40, "another"); got != nil {
+		t.Errorf("an objective that no plan has: %v", got)
+	}
+}
