@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/sim/core"
 	"sweep.dev/sweep/sim/fitted"
 )
@@ -59,7 +60,7 @@ func Fit(cells []Cell) (*Result, error) {
 		measured[i] = Of(seen[i].Requests)
 	}
 	g := guess(seen, measured)
-	weights := map[string]float64{"p50_tpot_ms": 5} // the mean of many tokens scatters less than a first one
+	weights := map[string]float64{col.P50TPOTMs: 5} // the mean of many tokens scatters less than a first one
 	off := func(x []float64) []float64 {
 		k := g.constants(x)
 		var all []float64
@@ -177,11 +178,11 @@ func guess(cells []Cell, measured []Figures) guessed {
 	token, prompt := math.Inf(1), math.Inf(1)
 	for i := range cells {
 		c := &cells[i].Config
-		if ms, ok := measured[i]["p50_tpot_ms"]; ok {
+		if ms, ok := measured[i][col.P50TPOTMs]; ok {
 			token = min(token, ms)
 			g.memory = max(g.memory, c.DecodeBytes(1)/(ms/1e3)/(c.GPU.Bandwidth*1e9))
 		}
-		if ms, ok := measured[i]["p50_ttft_ms"]; ok && len(cells[i].Requests) > 0 {
+		if ms, ok := measured[i][col.P50TTFTMs]; ok && len(cells[i].Requests) > 0 {
 			prompt = min(prompt, ms)
 			ops := 2 * float64(c.Model.Parameters) * float64(cells[i].Requests[0].Prompt) / float64(max(1, c.GPUs))
 			g.compute = max(g.compute, ops/(ms/1e3)/(c.GPU.TFLOPS[c.DType]*1e12))

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/sim/core"
 )
 
@@ -48,12 +49,12 @@ func e2e(r *Request) time.Duration  { return r.E2E }
 // figures are all of them.
 func figures() []figure {
 	return []figure{
-		{"p50_ttft_ms", ttft, 0.5, true},
-		{"p95_ttft_ms", ttft, 0.95, true},
-		{"p50_tpot_ms", tpot, 0.5, true},
-		{"p95_tpot_ms", tpot, 0.95, false},
-		{"p50_e2e_ms", e2e, 0.5, false},
-		{"p95_e2e_ms", e2e, 0.95, false},
+		{col.P50TTFTMs, ttft, 0.5, true},
+		{col.P95TTFTMs, ttft, 0.95, true},
+		{col.P50TPOTMs, tpot, 0.5, true},
+		{col.P95TPOTMs, tpot, 0.95, false},
+		{col.P50E2EMs, e2e, 0.5, false},
+		{col.P95E2EMs, e2e, 0.95, false},
 	}
 }
 

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"sweep.dev/sweep/internal/netguard"
 )
 
 // dialWithin bounds how long a client takes to connect to its server.
@@ -30,7 +32,7 @@ func Dial(ctx context.Context, a Address, to string) (net.Conn, error) {
 	}
 	dial := a.Dial
 	if dial == nil {
-		dial = new(net.Dialer).DialContext
+		dial = netguard.Dial
 	}
 	conn, err := dial(ctx, "tcp", at.Host)
 	if err != nil {
@@ -89,7 +91,7 @@ func (s *server) dial(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), dialWithin)
-	far, err := new(net.Dialer).DialContext(ctx, "tcp", to)
+	far, err := netguard.Dial(ctx, "tcp", to)
 	cancel()
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadGateway)

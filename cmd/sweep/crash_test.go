@@ -62,7 +62,7 @@ var elsewhere = map[effect.Point][]string{
 // what kills it there), or only what follows a run.
 func rented(p effect.Point) bool {
 	family, _, _ := strings.Cut(string(p), ".")
-	return slices.Contains([]string{"history", "merge", "prune", "podledger", "runpod", "docker", "ssh", "command", "agent"}, family) ||
+	return slices.Contains([]string{"history", "merge", "prune", "podledger", "runpod", "docker", "ssh", "command", "agent", "kube"}, family) ||
 		p == effect.LedgerKept || p == effect.LedgerStopped
 }
 

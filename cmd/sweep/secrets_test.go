@@ -29,8 +29,11 @@ var (
 
 // notSecret are keys that only sound like a credential, and why.
 var notSecret = map[string]string{
-	"backend ssh.key":           "the path of a key file",
-	"plan.load.request_headers": "a plan with a credential in them is refused",
+	"backend ssh.key": "the path of a key file",
+	"backend kubernetes.deploy.tolerations.key": "the name of a taint",
+	"backend kubernetes.deploy.secrets":         "names of Secrets of the cluster and of their keys",
+	"backend kubernetes.deploy.pull_secrets":    "names of Secrets of the cluster",
+	"plan.load.request_headers":                 "a plan with a credential in them is refused",
 }
 
 // TestConfigs_secrets walks through everything that a plan can say: what holds

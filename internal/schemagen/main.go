@@ -77,7 +77,7 @@ func write(name string, text []byte) error {
 func vocabulary() plan.Vocabulary {
 	var v plan.Vocabulary
 	for _, f := range allbackends.Factories(nil) {
-		v.Backends = append(v.Backends, plan.PluginDoc{Kind: f.Kind, Doc: f.Doc, Config: f.Config, FreeGPU: f.FreeGPU, Given: f.Given})
+		v.Backends = append(v.Backends, plan.PluginDoc{Kind: f.Kind, Doc: f.Doc, Config: f.Config, FreeGPU: f.FreeGPU, Given: f.Given, Applies: f.Applies, LoadPods: f.LoadPods})
 	}
 	for _, f := range allcollectors.Collectors() {
 		v.Collectors = append(v.Collectors, plan.PluginDoc{Kind: f.Kind, Doc: f.Doc, Config: f.Config})

@@ -24,6 +24,10 @@ type (
 		Interval time.Duration `yaml:"interval,omitempty"`
 		Path     string        `yaml:"path,omitempty"`
 	}
+	attachConfig struct {
+		Namespace string `yaml:"namespace" doc:"Namespace."`
+		Attach    string `yaml:"attach" doc:"What is attached to."`
+	}
 	csvConfig struct {
 		Columns []string `yaml:"columns,omitempty" doc:"Columns to write."`
 	}
@@ -36,6 +40,7 @@ func testOptions() Options {
 				{Kind: "sim"},
 				{Kind: "process", FreeGPU: true},
 				{Kind: "endpoint", FreeGPU: true, Given: true, Config: endpointConfig{}},
+				{Kind: "kubernetes", FreeGPU: true, Given: true, LoadPods: true, Config: attachConfig{}},
 			},
 			Collectors: []plan.PluginDoc{{Kind: "prom", Config: promConfig{}}, {Kind: "gpu"}, {Kind: "proc"}},
 			Sinks:      []plan.PluginDoc{{Kind: "csv", Config: csvConfig{}}, {Kind: "parquet"}},

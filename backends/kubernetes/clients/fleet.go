@@ -28,6 +28,7 @@ import (
 	"sweep.dev/sweep/backends/kubernetes/owner"
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/internal/kubeapi"
+	"sweep.dev/sweep/internal/netguard"
 	"sweep.dev/sweep/internal/secret"
 )
 
@@ -244,7 +245,7 @@ func (f *Fleet) renew(ctx context.Context, n int) error {
 	var g errgroup.Group
 	for i, name := range names {
 		p := &pod{fleet: f, name: name}
-		p.http = &http.Client{Transport: &http.Transport{DialContext: p.dial, MaxIdleConnsPerHost: 1, DisableCompression: true}}
+		p.http = &http.Client{Transport: &http.Transport{DialContext: p.dial, MaxIdleConnsPerHost: 1, DisableCompression: true}, CheckRedirect: netguard.NoRedirect}
 		pods[i] = p
 		g.Go(func() error { return p.await(ctx) })
 	}
