@@ -109,7 +109,7 @@ func TestDeploy(t *testing.T) {
 // that this is no measurement.
 func TestDeploy_tunnel(t *testing.T) {
 	t.Parallel()
-	const ns, user = "tunnel", 54321
+	const ns, user = "deploy-tunnel", 54321
 	plan := lab.deployable(t, ns, strings.Replace(deployPlan, "concurrency: [1, 2]", "concurrency: 1", 1))
 	dir, err := os.MkdirTemp("", "tunnel") //nolint:usetesting // another user must be able to enter every folder above it
 	if err != nil {

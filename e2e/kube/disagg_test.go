@@ -174,7 +174,7 @@ func TestDisagg(t *testing.T) {
 				killed = true
 				lab.kill(t, ns, "decode-1", "modelserver")
 			}
-		}, "--set", "repeats=2", "--set", "load.requests=100", "--set", "matrix.max_tokens=200")
+		}, "--set", "repeats=2", "--set", "load.requests=300", "--set", "matrix.max_tokens=200")
 		if !killed || len(pairs) != 2 {
 			t.Errorf("killed: %v, notices of pairs: %q", killed, pairs)
 		}

@@ -287,7 +287,7 @@ func withoutGPUs(t *testing.T, plan string, edit func(string) string) {
 func TestManifests_killed(t *testing.T) {
 	t.Parallel()
 	sweep := program(t)
-	const ns = "killed"
+	const ns = "manifests-killed"
 	plan := lab.manifested(t, sweep, ns)
 	withoutGPUs(t, plan, func(text string) string { return text })
 	kill := func(fault, heartbeat string) (out string) {
