@@ -282,6 +282,7 @@ func Requests() []result.Request {
 			N: 1, Phase: result.Plateau, Scheduled: ms, Sent: ms, FirstByte: 2 * ms, FirstToken: 2 * ms, FirstOutput: 2 * ms, LastToken: 3 * ms, End: 3 * ms,
 			PromptTokens: result.Unknown, CachedTokens: result.Unknown, CompletionTokens: 2, TokenSource: "chunks", MaxTokens: 64,
 			ChunkUS: []int32{1000, 1000}, FirstTokenChunk: 0, FinishReason: "length", HTTPStatus: 200, Status: result.Completed,
+			Way: &result.Way{Prefill: "prefill-0", Decode: "decode-1", PickedDecode: "decode-1", Decision: result.PrefillDecode},
 		},
 		{
 			N: 2, Phase: result.Warmup, Scheduled: ms, Sent: 2 * ms, FirstByte: 9 * ms, FirstToken: result.Never, FirstOutput: result.Never, LastToken: result.Never,

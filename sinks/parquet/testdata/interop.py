@@ -135,6 +135,7 @@ def known(value):
 def requests(expected, attempts):
     want = []
     for r in expected["requests"]:
+        way = r["Way"] or {}
         want.append(
             {
                 "shard": r["Shard"],
@@ -169,6 +170,11 @@ def requests(expected, attempts):
                 "planned": r["Planned"],
                 "error_class": r["ErrorClass"] or None,
                 "error": r["Error"] or None,
+                "prefill_pod": way.get("Prefill") or None,
+                "decode_pod": way.get("Decode") or None,
+                "picked_prefill": way.get("PickedPrefill") or None,
+                "picked_decode": way.get("PickedDecode") or None,
+                "decision": way.get("Decision") or None,
             }
         )
     table(
