@@ -95,6 +95,12 @@ func (r *rehearsed) write(a *app) error {
 		}
 	}
 	page.Blank()
+	t := r.takes()
+	if t.trials == 0 {
+		page.Text("Nothing was rehearsed.")
+		page.Text("next: " + draw.Command("sweep plan "+plaintext.Word(r.path)))
+		return page.Err()
+	}
 	if r.plan.Find != nil {
 		answers := capacity.Of(r.run)
 		page.Section(capacity.Title(answers), capacity.Items(answers))
@@ -102,7 +108,7 @@ func (r *rehearsed) write(a *app) error {
 		ending.Grids(page, r.run, style)
 	}
 	page.Blank()
-	page.Text(r.takes().String())
+	page.Text(t.String())
 	page.Text("next: " + draw.Command("sweep run "+plaintext.Word(r.path)))
 	return page.Err()
 }
@@ -111,12 +117,14 @@ func (r *rehearsed) write(a *app) error {
 type taking struct {
 	trials, pods int
 	took         time.Duration // with the starts of servers
-	usd          *float64      // nil if a price is unknown
+	usd          *float64      // nil if a price is unknown, or nothing was rehearsed
+	part         bool          // a server was not rehearsed, or not to its end
 }
 
 func (r *rehearsed) takes() (t taking) {
 	usd, priced := 0.0, true
 	for _, s := range r.servers {
+		t.part = t.part || r.result.Unknown[s.of.ID] != "" || r.result.Cut[s.of.ID]
 		if s.skipped || r.result.Unknown[s.of.ID] != "" {
 			continue
 		}
@@ -134,14 +142,18 @@ func (r *rehearsed) takes() (t taking) {
 		usd += s.price.USDPerHour * took.Hours()
 		priced = priced && s.price.Known
 	}
-	if priced {
+	if priced && t.trials > 0 {
 		t.usd = &usd
 	}
 	return t
 }
 
 func (t taking) String() string {
-	text := fmt.Sprintf("A run would take %s on %s, %.2f h with the starts of servers", humanize.Plural(t.trials, "trial"), humanize.Plural(t.pods, "pod"), t.took.Hours())
+	what := "A run"
+	if t.part {
+		what = "What was rehearsed"
+	}
+	text := fmt.Sprintf("%s would take %s on %s, %.2f h with the starts of servers", what, humanize.Plural(t.trials, "trial"), humanize.Plural(t.pods, "pod"), t.took.Hours())
 	if t.usd != nil {
 		text += ", " + roughly(*t.usd)
 	}
