@@ -54,8 +54,8 @@ type Source struct {
 	Latest    int           // runs; 0 is all
 }
 
-// A Pod has a volume mounted for reading. Its Job owns it: whatever becomes of this
-// program, the cluster ends both at their deadline.
+// A Pod has a volume mounted for reading. Its Job owns it: the cluster ends both at their
+// deadline, also if this program is gone.
 type Pod struct {
 	source Source
 	job    string

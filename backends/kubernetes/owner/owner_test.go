@@ -168,7 +168,7 @@ func TestCreate_taken(t *testing.T) {
 	}
 }
 
-// A create is sent once, whatever becomes of its answer.
+// A create is sent once, also if its answer is lost.
 func TestCreate_once(t *testing.T) {
 	t.Parallel()
 	f, n := connect(t)
