@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+
+	"sweep.dev/sweep/internal/kubeapi"
 )
 
 // describe makes a pod of what the API says of it.
@@ -34,22 +36,22 @@ func describe(p *pod) Pod {
 	return out
 }
 
-func contained(c container, all []status) Container {
+func contained(c container, all []kubeapi.ContainerStatus) Container {
 	out := Container{
 		Name: c.Name, Image: c.Image, Command: masked(c.Command), Args: masked(c.Args), GPUs: gpus(c), State: "not started", Ports: []Port{},
 	}
 	for _, port := range c.Ports {
 		out.Ports = append(out.Ports, Port{Name: port.Name, Number: port.Number})
 	}
-	if i := slices.IndexFunc(all, func(s status) bool { return s.Name == c.Name }); i >= 0 {
+	if i := slices.IndexFunc(all, func(s kubeapi.ContainerStatus) bool { return s.Name == c.Name }); i >= 0 {
 		s := &all[i]
-		out.ImageID, out.Restarts, out.State, out.LastEnd = s.ImageID, s.Restarts, s.State.text(), s.Last.text()
+		out.ImageID, out.Restarts, out.State, out.LastEnd = s.ImageID, s.Restarts, doing(s.State), doing(s.Last)
 	}
 	return out
 }
 
-// text says what a container does, in the API's words; "" for a state that never was.
-func (s state) text() string {
+// doing says what a container does, in the API's words; "" for a state that never was.
+func doing(s kubeapi.ContainerState) string {
 	switch {
 	case s.Terminated != nil:
 		return fmt.Sprintf("%s, exit code %d", cmp.Or(s.Terminated.Reason, "terminated"), s.Terminated.ExitCode)

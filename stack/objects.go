@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"sweep.dev/sweep/internal/kubeapi"
 )
 
 // The objects of the API, as far as they are read.
@@ -26,20 +28,13 @@ type pod struct {
 		Init       []container `json:"initContainers"`
 	} `json:"spec"`
 	Status struct {
-		Phase      string      `json:"phase"`
-		Reason     string      `json:"reason"`
-		IP         string      `json:"podIP"`
-		Conditions []condition `json:"conditions"`
-		Containers []status    `json:"containerStatuses"`
-		Init       []status    `json:"initContainerStatuses"`
+		Phase      string                    `json:"phase"`
+		Reason     string                    `json:"reason"`
+		IP         string                    `json:"podIP"`
+		Conditions []kubeapi.Condition       `json:"conditions"`
+		Containers []kubeapi.ContainerStatus `json:"containerStatuses"`
+		Init       []kubeapi.ContainerStatus `json:"initContainerStatuses"`
 	} `json:"status"`
-}
-
-type condition struct {
-	Type    string `json:"type"`
-	Status  string `json:"status"`
-	Reason  string `json:"reason"`
-	Message string `json:"message"`
 }
 
 type container struct {
@@ -55,24 +50,6 @@ type container struct {
 	Resources struct {
 		Limits map[string]string `json:"limits"`
 	} `json:"resources"`
-}
-
-type status struct {
-	Name     string `json:"name"`
-	ImageID  string `json:"imageID"`
-	Ready    bool   `json:"ready"`
-	Restarts int    `json:"restartCount"`
-	State    state  `json:"state"`
-	Last     state  `json:"lastState"`
-}
-
-type state struct {
-	Waiting    *struct{ Reason, Message string } `json:"waiting"`
-	Running    *struct{}                         `json:"running"`
-	Terminated *struct {
-		Reason   string `json:"reason"`
-		ExitCode int    `json:"exitCode"`
-	} `json:"terminated"`
 }
 
 type service struct {

@@ -7,8 +7,9 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
+
+	"sweep.dev/sweep/internal/kubeapi"
 )
 
 // The labels that the cluster gives the pods of an Indexed Job.
@@ -32,38 +33,12 @@ type object struct {
 		Deleted *time.Time        `json:"deletionTimestamp"`
 	} `json:"metadata"`
 	Status struct {
-		Phase      string      `json:"phase"`
-		Reason     string      `json:"reason"`
-		Message    string      `json:"message"`
-		Conditions []condition `json:"conditions"`
-		Containers []struct {
-			State struct {
-				Waiting    *said     `json:"waiting"`
-				Running    *struct{} `json:"running"`
-				Terminated *said     `json:"terminated"`
-			} `json:"state"`
-		} `json:"containerStatuses"`
+		Phase      string                    `json:"phase"`
+		Reason     string                    `json:"reason"`
+		Message    string                    `json:"message"`
+		Conditions []kubeapi.Condition       `json:"conditions"`
+		Containers []kubeapi.ContainerStatus `json:"containerStatuses"`
 	} `json:"status"`
-}
-
-type condition struct {
-	Type    string `json:"type"`
-	Status  string `json:"status"`
-	Reason  string `json:"reason"`
-	Message string `json:"message"`
-}
-
-type said struct {
-	Reason   string `json:"reason"`
-	Message  string `json:"message"`
-	ExitCode int    `json:"exitCode"`
-}
-
-func (s *said) String() string {
-	if s.Message == "" {
-		return s.Reason
-	}
-	return s.Reason + ": " + strings.TrimSpace(s.Message)
 }
 
 func (o *object) running() bool {

@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/backends/kubernetes/owner"
 	"sweep.dev/sweep/internal/effect"
+	"sweep.dev/sweep/internal/kubeapi"
 	"sweep.dev/sweep/internal/plaintext"
 )
 
@@ -20,32 +22,18 @@ type pod struct {
 		Name string `json:"name"`
 	} `json:"metadata"`
 	Status struct {
-		Phase      string      `json:"phase"`
-		Reason     string      `json:"reason"`
-		Message    string      `json:"message"`
-		Conditions []condition `json:"conditions"`
-		Containers []container `json:"containerStatuses"`
-		Init       []container `json:"initContainerStatuses"`
+		Phase      string                    `json:"phase"`
+		Reason     string                    `json:"reason"`
+		Message    string                    `json:"message"`
+		Conditions []kubeapi.Condition       `json:"conditions"`
+		Containers []kubeapi.ContainerStatus `json:"containerStatuses"`
+		Init       []kubeapi.ContainerStatus `json:"initContainerStatuses"`
 	} `json:"status"`
 }
 
-type container struct {
-	Name     string `json:"name"`
-	Ready    bool   `json:"ready"`
-	Restarts int    `json:"restartCount"`
-	State    state  `json:"state"`
-	Last     state  `json:"lastState"`
-}
-
-type state struct {
-	Waiting    *why `json:"waiting"`
-	Terminated *why `json:"terminated"`
-}
-
-type why struct {
-	Reason  string `json:"reason"`
-	Message string `json:"message"`
-	Code    int    `json:"exitCode"`
+// containers are all of the pod, those that run first before the others.
+func (p *pod) containers() []kubeapi.ContainerStatus {
+	return slices.Concat(p.Status.Init, p.Status.Containers)
 }
 
 // maxRestarts is how often a container may start again while its stack comes up: some
@@ -54,7 +42,7 @@ const maxRestarts = 3
 
 // broken says why a pod will not become ready, nil for a pod that may.
 func (p *pod) broken() *backends.Failure {
-	for _, c := range append(append([]container{}, p.Status.Init...), p.Status.Containers...) {
+	for _, c := range p.containers() {
 		if w := c.State.Waiting; w != nil {
 			if class := stuck(w.Reason); class != "" {
 				return &backends.Failure{Class: class, Err: fmt.Errorf("container %s of pod %s: %s", c.Name, p.Metadata.Name, w)}
@@ -69,7 +57,7 @@ func (p *pod) broken() *backends.Failure {
 			if end.Reason == "OOMKilled" {
 				class = "oom.host"
 			}
-			return &backends.Failure{Class: class, Err: fmt.Errorf("container %s of pod %s was started %d times, and ended each time: %s, exit code %d", c.Name, p.Metadata.Name, c.Restarts+1, end.Reason, end.Code)}
+			return &backends.Failure{Class: class, Err: fmt.Errorf("container %s of pod %s was started %d times, and ended each time: %s, exit code %d", c.Name, p.Metadata.Name, c.Restarts+1, end.Reason, end.ExitCode)}
 		}
 	}
 	if p.Status.Phase == "Failed" && strings.HasPrefix(p.Status.Reason, "OutOf") {
@@ -92,8 +80,6 @@ func stuck(reason string) string {
 	return ""
 }
 
-func (w *why) String() string { return strings.Trim(w.Reason+": "+w.Message, ": ") }
-
 // Bounds of what an error has of logs.
 const (
 	logLines = 5
@@ -106,7 +92,7 @@ const (
 // line break; "" if they cannot be read.
 func (r *Release) lastLines(ctx context.Context, p *pod) string {
 	var b strings.Builder
-	for _, c := range append(append([]container{}, p.Status.Init...), p.Status.Containers...) {
+	for _, c := range p.containers() {
 		if c.Ready {
 			continue
 		}
@@ -146,7 +132,7 @@ func (r *Release) states(ctx context.Context, pods []pod) string {
 				text = append(text, c.Reason+": "+c.Message)
 			}
 		}
-		for _, c := range append(append([]container{}, p.Status.Init...), p.Status.Containers...) {
+		for _, c := range p.containers() {
 			switch {
 			case c.Ready:
 			case c.State.Waiting != nil:

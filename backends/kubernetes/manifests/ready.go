@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/internal/kubeapi"
 )
 
 // spec and status are what readiness is read from.
@@ -16,30 +17,23 @@ type spec struct {
 }
 
 type status struct {
-	Observed   *int64      `json:"observedGeneration"`
-	Replicas   int64       `json:"replicas"`
-	Ready      int64       `json:"readyReplicas"`
-	Updated    *int64      `json:"updatedReplicas"`
-	Desired    int64       `json:"desiredNumberScheduled"` // of a DaemonSet
-	NumReady   int64       `json:"numberReady"`
-	Phase      string      `json:"phase"`
-	Reason     string      `json:"reason"`
-	Message    string      `json:"message"`
-	State      string      `json:"state"` // of a DynamoGraphDeployment
-	Conditions []condition `json:"conditions"`
+	Observed   *int64              `json:"observedGeneration"`
+	Replicas   int64               `json:"replicas"`
+	Ready      int64               `json:"readyReplicas"`
+	Updated    *int64              `json:"updatedReplicas"`
+	Desired    int64               `json:"desiredNumberScheduled"` // of a DaemonSet
+	NumReady   int64               `json:"numberReady"`
+	Phase      string              `json:"phase"`
+	Reason     string              `json:"reason"`
+	Message    string              `json:"message"`
+	State      string              `json:"state"` // of a DynamoGraphDeployment
+	Conditions []kubeapi.Condition `json:"conditions"`
 }
 
-type condition struct {
-	Type    string `json:"type"`
-	Status  string `json:"status"`
-	Reason  string `json:"reason"`
-	Message string `json:"message"`
-}
-
-func (s *status) condition(kind string) (condition, bool) {
-	i := slices.IndexFunc(s.Conditions, func(c condition) bool { return c.Type == kind })
+func (s *status) condition(kind string) (kubeapi.Condition, bool) {
+	i := slices.IndexFunc(s.Conditions, func(c kubeapi.Condition) bool { return c.Type == kind })
 	if i < 0 {
-		return condition{}, false
+		return kubeapi.Condition{}, false
 	}
 	return s.Conditions[i], true
 }
@@ -50,7 +44,7 @@ type readiness struct {
 	daemon   bool   // one for each node
 	state    string // of status.state
 	wants    string // a condition that is true
-	fails    []condition
+	fails    []kubeapi.Condition
 }
 
 // readinessOf is the table of kinds. A kind that is not in it is ready if its condition
@@ -58,11 +52,11 @@ type readiness struct {
 func readinessOf(kind string) (readiness, bool) {
 	switch kind {
 	case "Deployment":
-		return readiness{replicas: true, wants: "Available", fails: []condition{
+		return readiness{replicas: true, wants: "Available", fails: []kubeapi.Condition{
 			{Type: "Progressing", Status: "False", Reason: "ProgressDeadlineExceeded"}, {Type: "ReplicaFailure", Status: "True"},
 		}}, true
 	case "ReplicaSet", "StatefulSet", "ReplicationController":
-		return readiness{replicas: true, fails: []condition{{Type: "ReplicaFailure", Status: "True"}}}, true
+		return readiness{replicas: true, fails: []kubeapi.Condition{{Type: "ReplicaFailure", Status: "True"}}}, true
 	case "DaemonSet":
 		return readiness{daemon: true}, true
 	case "LeaderWorkerSet":
@@ -70,7 +64,7 @@ func readinessOf(kind string) (readiness, bool) {
 	case "Pod":
 		return readiness{wants: "Ready"}, true
 	case "Job", "JobSet":
-		return readiness{wants: "Complete|Completed", fails: []condition{{Type: "Failed", Status: "True"}}}, true
+		return readiness{wants: "Complete|Completed", fails: []kubeapi.Condition{{Type: "Failed", Status: "True"}}}, true
 	case "DynamoGraphDeployment":
 		return readiness{state: "successful", wants: "Ready"}, true
 	}

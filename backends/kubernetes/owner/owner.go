@@ -111,13 +111,8 @@ type job struct {
 		Suspend  bool  `json:"suspend"`
 	} `json:"spec"`
 	Status struct {
-		Start      *time.Time `json:"startTime"`
-		Conditions []struct {
-			Type    string `json:"type"`
-			Status  string `json:"status"`
-			Reason  string `json:"reason"`
-			Message string `json:"message"`
-		} `json:"conditions"`
+		Start      *time.Time          `json:"startTime"`
+		Conditions []kubeapi.Condition `json:"conditions"`
 	} `json:"status"`
 }
 

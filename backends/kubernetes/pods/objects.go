@@ -1,10 +1,11 @@
 package pods
 
 import (
-	"encoding/json"
 	"slices"
 	"strings"
 	"time"
+
+	"sweep.dev/sweep/internal/kubeapi"
 )
 
 // pod is the part of a Pod that is read.
@@ -22,53 +23,23 @@ type pod struct {
 		Node string `json:"nodeName"`
 	} `json:"spec"`
 	Status struct {
-		Phase      string      `json:"phase"`
-		Reason     string      `json:"reason"`
-		Message    string      `json:"message"`
-		IP         string      `json:"podIP"`
-		Conditions []condition `json:"conditions"`
-		Containers []status    `json:"containerStatuses"`
+		Phase      string                    `json:"phase"`
+		Reason     string                    `json:"reason"`
+		Message    string                    `json:"message"`
+		IP         string                    `json:"podIP"`
+		Conditions []kubeapi.Condition       `json:"conditions"`
+		Containers []kubeapi.ContainerStatus `json:"containerStatuses"`
 	} `json:"status"`
 }
 
-type condition struct {
-	Type    string `json:"type"`
-	Status  string `json:"status"`
-	Reason  string `json:"reason"`
-	Message string `json:"message"`
-}
-
-type status struct {
-	Name     string `json:"name"`
-	ImageID  string `json:"imageID"`
-	Restarts int    `json:"restartCount"`
-	State    state  `json:"state"`
-}
-
-type state struct {
-	Waiting    *said            `json:"waiting"`
-	Running    *json.RawMessage `json:"running"`
-	Terminated *terminated      `json:"terminated"`
-}
-
-type said struct {
-	Reason  string `json:"reason"`
-	Message string `json:"message"`
-}
-
-type terminated struct {
-	said
-	Code int `json:"exitCode"`
-}
-
 // server is the state of the one container.
-func (p *pod) server() state {
+func (p *pod) server() kubeapi.ContainerState {
 	for _, s := range p.Status.Containers {
 		if s.Name == container {
 			return s.State
 		}
 	}
-	return state{}
+	return kubeapi.ContainerState{}
 }
 
 // digest is that of the image that runs; "" if it is not known.

@@ -258,7 +258,7 @@ func (r *remote) await(ctx context.Context) error {
 func (r *remote) exit(at *pod) error {
 	t, replica := at.server().Terminated, r.unit.Replicas[0]
 	if oom := t.Reason == "OOMKilled"; at.Meta.Deleted == nil || oom {
-		return backends.ShellExit(replica.Role.Name, replica.Place.Replica, t.Code, oom)
+		return backends.ShellExit(replica.Role.Name, replica.Place.Replica, t.ExitCode, oom)
 	}
 	return r.deleted()
 }

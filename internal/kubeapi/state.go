@@ -1,0 +1,40 @@
+package kubeapi
+
+import "strings"
+
+// A Condition is one of an object's.
+type Condition struct {
+	Type    string `json:"type"`
+	Status  string `json:"status"` // True, False or Unknown
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+}
+
+// A ContainerStatus is what a pod says of one of its containers.
+type ContainerStatus struct {
+	Name     string         `json:"name"`
+	ImageID  string         `json:"imageID"`
+	Ready    bool           `json:"ready"`
+	Restarts int            `json:"restartCount"`
+	State    ContainerState `json:"state"`
+	Last     ContainerState `json:"lastState"` // before the last restart
+}
+
+// A ContainerState is one of three; none for one that never was.
+type ContainerState struct {
+	Waiting    *ContainerReason `json:"waiting"`
+	Running    *struct{}        `json:"running"`
+	Terminated *ContainerReason `json:"terminated"`
+}
+
+// A ContainerReason is why a container waits, or how it ended.
+type ContainerReason struct {
+	Reason   string `json:"reason"`
+	Message  string `json:"message"`
+	ExitCode int    `json:"exitCode"` // of one that ended
+}
+
+// String is the reason with its message.
+func (r *ContainerReason) String() string {
+	return strings.Trim(r.Reason+": "+strings.TrimSpace(r.Message), ": ")
+}
