@@ -19,6 +19,7 @@ import (
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/internal/netguard"
+	"sweep.dev/sweep/internal/vocabulary"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/plan/planfile"
 	"sweep.dev/sweep/report"
@@ -116,7 +117,7 @@ func (a *app) bench(ctx context.Context, c *cli.Command, target string) error {
 // serverOf looks at the server, with the key that the flags name. The options read the
 // benchmark's plan.
 func (a *app) serverOf(ctx context.Context, c *cli.Command, b *benchmark) (*found, planfile.Options, error) {
-	options := planfile.Options{Vocabulary: vocabulary(), Config: a.configFile()}
+	options := planfile.Options{Vocabulary: vocabulary.All(), Config: a.configFile()}
 	key, err := a.keyOf(c)
 	if err != nil {
 		return nil, options, &usage{err}

@@ -17,6 +17,7 @@ import (
 
 	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/internal/layout"
+	"sweep.dev/sweep/internal/vocabulary"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/plan/planfile"
 )
@@ -217,7 +218,7 @@ func TestBenchmark_plan(t *testing.T) {
 				continue
 			}
 			p, err := planfile.Parse("bench", ".", []byte(b.plan()), planfile.Options{
-				Vocabulary: vocabulary(), AllowEnv: []string{b.Key},
+				Vocabulary: vocabulary.All(), AllowEnv: []string{b.Key},
 				LookupEnv: func(name string) (string, bool) { return "k3y-0123456789", name == b.Key },
 			})
 			if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"sweep.dev/sweep/internal/vocabulary"
 	"sweep.dev/sweep/load/calibrate"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/plan/planfile"
@@ -206,7 +207,7 @@ func TestPlainTCP(t *testing.T) {
 		{"{kind: sim}", true},
 	} {
 		text := "version: 1\nname: x\nmodel: sweep/tiny\nmatrix: {engine: vllm, gpu: h100, concurrency: [1], max_tokens: [3]}\nload: {requests: 1, prompts: {kind: synthetic, input_tokens: 20}}\nbackend: " + c.backend + "\n"
-		p, err := planfile.Parse("x.yaml", t.TempDir(), []byte(text), planfile.Options{Vocabulary: vocabulary(), MaxCells: 10, LookupEnv: os.LookupEnv})
+		p, err := planfile.Parse("x.yaml", t.TempDir(), []byte(text), planfile.Options{Vocabulary: vocabulary.All(), MaxCells: 10, LookupEnv: os.LookupEnv})
 		if err != nil {
 			t.Fatalf("%s: %v", c.backend, err)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/internal/syntax"
+	"sweep.dev/sweep/internal/vocabulary"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/plan/axes"
 	"sweep.dev/sweep/plan/planfile"
@@ -57,7 +58,7 @@ func arguments() map[string]source {
 // the flag where commands differ.
 func flagValues() map[string]source {
 	kinds := make([]string, 0, 8)
-	for _, b := range vocabulary().Backends {
+	for _, b := range vocabulary.All().Backends {
 		kinds = append(kinds, b.Kind)
 	}
 	return map[string]source{

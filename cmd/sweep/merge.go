@@ -14,6 +14,7 @@ import (
 	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/internal/manifest"
 	"sweep.dev/sweep/internal/plaintext"
+	"sweep.dev/sweep/internal/vocabulary"
 	"sweep.dev/sweep/merge"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/plan/planfile"
@@ -102,7 +103,7 @@ func (a *app) planOf(dir string, m rundir.Manifest) (*plan.Plan, error) {
 		return nil, err
 	}
 	return planfile.Parse(filepath.Join(dir, layout.Plan), m.PlanDir, text, planfile.Options{
-		Vocabulary: vocabulary(), Set: m.Set, AllowEnv: m.AllowEnv, MaxCells: m.MaxCells, LookupEnv: a.env, Config: a.configFile(),
+		Vocabulary: vocabulary.All(), Set: m.Set, AllowEnv: m.AllowEnv, MaxCells: m.MaxCells, LookupEnv: a.env, Config: a.configFile(),
 		EngineTexts: given[plan.EngineFile](m.Engines), Manifests: given[manifest.File](m.Manifests),
 	})
 }

@@ -17,6 +17,7 @@ import (
 	allcollectors "sweep.dev/sweep/collectors/all"
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/internal/plaintext"
+	"sweep.dev/sweep/internal/vocabulary"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/plan/planfile"
 	"sweep.dev/sweep/rundir"
@@ -45,7 +46,7 @@ func positive[T int | float64 | time.Duration](v T) error {
 
 func (a *app) planOptions(c *cli.Command) planfile.Options {
 	return planfile.Options{
-		Vocabulary: vocabulary(), Set: c.StringSlice("set"), AllowEnv: allowEnv(c),
+		Vocabulary: vocabulary.All(), Set: c.StringSlice("set"), AllowEnv: allowEnv(c),
 		MaxCells: c.Int("max-cells"), LookupEnv: a.env, Config: a.configFile(),
 		EngineFiles: c.StringSlice("engine-file"), Stdin: a.in,
 	}
@@ -82,30 +83,6 @@ func allowEnv(c *cli.Command) []string {
 		names = append(names, strings.FieldsFunc(v, func(r rune) bool { return r == ',' || r == ' ' })...)
 	}
 	return names
-}
-
-// vocabulary tells the plan language which plug-ins there are.
-func vocabulary() plan.Vocabulary {
-	var v plan.Vocabulary
-	for _, f := range allbackends.Factories(nil) {
-		doc := backendDoc(f)
-		if f.Form != nil {
-			doc.Under = func(decode func(any) error) plan.PluginDoc { return backendDoc(f.Under(decode)) }
-		}
-		v.Backends = append(v.Backends, doc)
-	}
-	for _, f := range allcollectors.Collectors() {
-		v.Collectors = append(v.Collectors, plan.PluginDoc{Kind: f.Kind, Doc: f.Doc, Config: f.Config})
-	}
-	for _, f := range allsinks.Factories() {
-		v.Sinks = append(v.Sinks, plan.PluginDoc{Kind: f.Kind, Doc: f.Doc, Config: f.Config})
-	}
-	return v
-}
-
-// backendDoc is a backend as the plan language sees it.
-func backendDoc(f backends.Factory) plan.PluginDoc {
-	return plan.PluginDoc{Kind: f.Kind, Doc: f.Doc, Config: f.Config, FreeGPU: f.FreeGPU, Given: f.Given, Applies: f.Applies, LoadPods: f.LoadPods, Launch: f.Launch}
 }
 
 // plugins are what a plan names, made.

@@ -13,6 +13,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"sweep.dev/sweep/internal/manifest"
+	"sweep.dev/sweep/internal/vocabulary"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/plan/planfile"
 )
@@ -30,7 +31,7 @@ func readPage(t *testing.T) []byte {
 
 func TestPage_upToDate(t *testing.T) {
 	text := readPage(t)
-	want, err := document(text, vocabulary())
+	want, err := document(text, vocabulary.All())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +76,7 @@ func TestDocs_blocks(t *testing.T) {
 				block = stand(t, block)
 			}
 			opts := planfile.Options{
-				Vocabulary: vocabulary(),
+				Vocabulary: vocabulary.All(),
 				LookupEnv:  func(string) (string, bool) { return "x", true },
 				Manifests:  manifestsOf(string(text)),
 			}

@@ -9,10 +9,7 @@ import (
 	"fmt"
 	"os"
 
-	allbackends "sweep.dev/sweep/backends/all"
-	allcollectors "sweep.dev/sweep/collectors/all"
-	"sweep.dev/sweep/plan"
-	allsinks "sweep.dev/sweep/sinks/all"
+	"sweep.dev/sweep/internal/vocabulary"
 )
 
 func main() {
@@ -43,14 +40,14 @@ func run(args []string) error {
 	if err := write(args[2], profiles); err != nil {
 		return err
 	}
-	text, err := generate(vocabulary())
+	text, err := generate(vocabulary.All())
 	if err != nil {
 		return err
 	}
 	if err := write(args[0], text); err != nil {
 		return err
 	}
-	if err := renew(args[1], func(page []byte) ([]byte, error) { return document(page, vocabulary()) }); err != nil {
+	if err := renew(args[1], func(page []byte) ([]byte, error) { return document(page, vocabulary.All()) }); err != nil {
 		return err
 	}
 	return renew(args[3], findings)
@@ -71,19 +68,4 @@ func renew(name string, page func([]byte) ([]byte, error)) error {
 // write replaces a file of the repository: nothing that a crash could lose.
 func write(name string, text []byte) error {
 	return os.WriteFile(name, text, 0o644) //nolint:forbidigo // a tool of the build; git has what was there before
-}
-
-// vocabulary is every plug-in there is.
-func vocabulary() plan.Vocabulary {
-	var v plan.Vocabulary
-	for _, f := range allbackends.Factories(nil) {
-		v.Backends = append(v.Backends, plan.PluginDoc{Kind: f.Kind, Doc: f.Doc, Config: f.Config, FreeGPU: f.FreeGPU, Given: f.Given, Applies: f.Applies, LoadPods: f.LoadPods})
-	}
-	for _, f := range allcollectors.Collectors() {
-		v.Collectors = append(v.Collectors, plan.PluginDoc{Kind: f.Kind, Doc: f.Doc, Config: f.Config})
-	}
-	for _, f := range allsinks.Factories() {
-		v.Sinks = append(v.Sinks, plan.PluginDoc{Kind: f.Kind, Doc: f.Doc, Config: f.Config})
-	}
-	return v
 }

@@ -19,6 +19,7 @@ import (
 	"sweep.dev/sweep/internal/fieldtag"
 	"sweep.dev/sweep/internal/schematest"
 	"sweep.dev/sweep/internal/secret"
+	"sweep.dev/sweep/internal/vocabulary"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/plan/axes"
 	"sweep.dev/sweep/plan/planfile"
@@ -27,7 +28,7 @@ import (
 
 // TestUpToDate holds the checked-in schema against the structs.
 func TestUpToDate(t *testing.T) {
-	want, err := generate(vocabulary())
+	want, err := generate(vocabulary.All())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +39,7 @@ func TestUpToDate(t *testing.T) {
 
 func compiled(t *testing.T) *jsonschema.Schema {
 	t.Helper()
-	text, err := generate(vocabulary())
+	text, err := generate(vocabulary.All())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +101,7 @@ func parses(t *testing.T, v any) error {
 		t.Fatal(err)
 	}
 	_, err = planfile.Parse("plan.json", "../../plan/planfile/testdata/ok", text, planfile.Options{
-		Vocabulary: vocabulary(), LookupEnv: func(string) (string, bool) { return "x", true },
+		Vocabulary: vocabulary.All(), LookupEnv: func(string) (string, bool) { return "x", true },
 	})
 	return err
 }
@@ -340,7 +341,7 @@ func TestRejects_plugins(t *testing.T) {
 			}
 		}
 	}
-	v := vocabulary()
+	v := vocabulary.All()
 	for _, d := range v.Backends {
 		try(d, func(p, config map[string]any) { config["kind"] = d.Kind; p["backend"] = config })
 	}
@@ -363,7 +364,7 @@ func TestRejects_plugins(t *testing.T) {
 // TestExamples checks that every key of a plan has an example, and that its schema
 // accepts it.
 func TestExamples(t *testing.T) {
-	text, err := generate(vocabulary())
+	text, err := generate(vocabulary.All())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -422,7 +423,7 @@ func TestExamples(t *testing.T) {
 // TestDescribed checks that every key has a description.
 func TestDescribed(t *testing.T) {
 	var root map[string]any
-	text, err := generate(vocabulary())
+	text, err := generate(vocabulary.All())
 	if err != nil {
 		t.Fatal(err)
 	}
