@@ -229,7 +229,14 @@ func (n *node) everything(t *testing.T, ns string) string {
 // forward carries connections of this machine to an address, as a port-forward does.
 func forward(t *testing.T, to string) (addr string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	return carry(t, "127.0.0.1:0", func() string { return to })
+}
+
+// carry listens on an address and carries each connection to where to says at that moment;
+// "" is nowhere.
+func carry(t *testing.T, listen string, to func() string) (addr string) {
+	t.Helper()
+	l, err := net.Listen("tcp", listen)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -242,12 +249,16 @@ func forward(t *testing.T, to string) (addr string) {
 			}
 			go func() {
 				defer c.Close()
-				far, err := net.Dial("tcp", to)
+				at := to()
+				if at == "" {
+					return
+				}
+				far, err := net.Dial("tcp", at)
 				if err != nil {
 					return
 				}
 				defer far.Close()
-				go func() { _, _ = io.Copy(far, c) }()
+				go func() { _, _ = io.Copy(far, c); _ = far.(*net.TCPConn).CloseWrite() }()
 				_, _ = io.Copy(c, far)
 			}()
 		}

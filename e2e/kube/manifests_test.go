@@ -5,7 +5,6 @@ package kube
 import (
 	"bufio"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
@@ -66,35 +65,14 @@ func (n *node) left(t *testing.T, ns string) (names []string) {
 // after another, as a Service does in a cluster with a proxy for it.
 func (n *node) service(t *testing.T, ns, app string, port int) (addr string) {
 	t.Helper()
-	l, err := net.Listen("tcp", n.network+".1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
 	var next atomic.Int64
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer c.Close()
-				ips := n.readyPods(ns, app)
-				if len(ips) == 0 {
-					return
-				}
-				far, err := net.Dial("tcp", net.JoinHostPort(ips[int(next.Add(1))%len(ips)], strconv.Itoa(port)))
-				if err != nil {
-					return
-				}
-				defer far.Close()
-				go func() { _, _ = io.Copy(far, c); _ = far.(*net.TCPConn).CloseWrite() }()
-				_, _ = io.Copy(c, far)
-			}()
+	return carry(t, n.network+".1:0", func() string {
+		ips := n.readyPods(ns, app)
+		if len(ips) == 0 {
+			return ""
 		}
-	}()
-	return l.Addr().String()
+		return net.JoinHostPort(ips[int(next.Add(1))%len(ips)], strconv.Itoa(port))
+	})
 }
 
 func (n *node) readyPods(ns, app string) (ips []string) {
