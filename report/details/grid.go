@@ -127,8 +127,9 @@ func (s *summary) fieldText(p *compare.Point) string {
 	if p.Valid > 1 {
 		text += fmt.Sprintf(" ±%.0f%%", 100*p.Spread(s.rate))
 	}
-	figures := make([]string, len(s.latencies))
-	for i, l := range s.latencies {
+	latencies := s.inGrid()
+	figures := make([]string, len(latencies))
+	for i, l := range latencies {
 		figures[i] = p.Shown(compare.Measure{Column: col.Latency("p95", l)})
 	}
 	text += "  " + strings.Join(figures, "/")
@@ -144,7 +145,7 @@ func (s *summary) fieldText(p *compare.Point) string {
 // legend explains the fields of all grids.
 func (s *summary) legend() []string {
 	var lat []string
-	for _, l := range s.latencies {
+	for _, l := range s.inGrid() {
 		lat = append(lat, "p95 "+strings.ToUpper(l))
 	}
 	text := fmt.Sprintf("Each cell: %s, %s in ms.", s.rate.Name, strings.Join(lat, " / "))
@@ -175,6 +176,14 @@ func (s *summary) legend() []string {
 	return append(lines, "Marks: "+strings.Join(used, ", ")+".")
 }
 
+// inGrid are the latencies of a field: those of sentences, and that of the whole answer.
+func (s *summary) inGrid() []string {
+	if s.e2e && !slices.Contains(s.latencies, "e2e") {
+		return append(slices.Clone(s.latencies), "e2e")
+	}
+	return s.latencies
+}
+
 // figures finds what there is to show: tokens or requests, a stream's
 // latencies or the whole answer's.
 func (s *summary) figures() {
@@ -186,6 +195,9 @@ func (s *summary) figures() {
 			}
 			if row := t.Outcome.Row; row[row.Figure(compare.TokenRate.Column)] != nil {
 				s.rate = compare.TokenRate
+			}
+			if row := t.Outcome.Row; row[row.Figure(col.P95E2EMs)] != nil || row.Infinite(col.P95E2EMs) {
+				s.e2e = true
 			}
 			if l := compare.Latencies(t.Outcome.Row); len(l) > len(s.latencies) {
 				s.latencies = l

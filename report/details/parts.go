@@ -19,6 +19,7 @@ type Parts struct {
 
 	Rate      compare.Measure // how much a cell carries
 	Latencies []string        // those whose percentiles are shown: ttft, tpot, e2e
+	E2E       bool            // the latency of the whole answer was measured
 
 	Claims   []Said   // the claims that are said, in the order of the summary
 	ToDecide []string // the command that measures what leaves claims not decided; none if no command can
@@ -57,7 +58,7 @@ func PartsOf(r *report.Run) *Parts {
 	s := newSummary(r)
 	p := &Parts{
 		Set: s.set, Count: s.count(), Simulated: s.simulated(), Requests: s.requests(),
-		Rate: s.rate, Latencies: s.latencies,
+		Rate: s.rate, Latencies: s.latencies, E2E: s.e2e,
 		Claims: s.said(), ToDecide: s.toDecide(),
 		Owed: s.owed(false), Kept: s.owed(true), Prices: s.prices(), Trust: s.trust(),
 		Unstable: s.unstable(), Jitter: s.jitter(), Outliers: s.outliers(),

@@ -36,6 +36,7 @@ type summary struct {
 	fixed     compare.Fixed
 	rate      compare.Measure // how much a cell carries
 	latencies []string        // whose p95 is shown
+	e2e       bool            // that of the whole answer was measured
 }
 
 // newSummary judges a run and concludes what there is to say about it.

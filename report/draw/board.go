@@ -17,6 +17,7 @@ type Figure struct {
 	Mark    string          // one character, or none
 	Value   string
 	Note    string // behind the value, with its brackets
+	Below   string // on a second line, under the note; "" for none
 	Doubt   bool   // the value must not be relied on: it is dim
 }
 
@@ -47,7 +48,7 @@ func (b *Board) columns() []column {
 		w := &widths[i]
 		for _, row := range b.Rows {
 			if f := row[i]; f != nil && f.Note != "" {
-				w.value, w.note = max(w.value, columns(f.Value)), max(w.note, columns(f.Note)+1)
+				w.value, w.note = max(w.value, columns(f.Value)), max(w.note, columns(f.Note)+1, columns(f.Below)+1)
 			}
 		}
 		w.all = 2 + w.value + w.note
@@ -114,7 +115,29 @@ func (b *Board) Width() int {
 }
 
 // Height is how many lines the board takes, without its title.
-func (b *Board) Height() int { return b.headLines() + len(b.Rows) }
+func (b *Board) Height() int {
+	n := b.headLines() + len(b.Rows)
+	for _, row := range b.Rows {
+		if second(row) != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// second is the second line of a row; nil if nothing is below its figures.
+func second(row []*Figure) []*Figure {
+	if !slices.ContainsFunc(row, func(f *Figure) bool { return f != nil && f.Below != "" }) {
+		return nil
+	}
+	below := make([]*Figure, len(row))
+	for i, f := range row {
+		if f != nil && f.Below != "" {
+			below[i] = &Figure{Verdict: f.Verdict, Note: f.Below, Doubt: f.Doubt}
+		}
+	}
+	return below
+}
 
 // headLines is 0 for a board of one figure.
 func (b *Board) headLines() int {
@@ -181,9 +204,9 @@ func (d *Document) Board(b *Board) {
 		}
 		d.line(strings.TrimRight(line, " "))
 	}
-	for i, row := range b.Rows {
+	write := func(head string, row []*Figure) {
 		var line strings.Builder
-		line.WriteString(name(b.Names[i]))
+		line.WriteString(name(head))
 		behind := 0 // spaces that only count if something follows
 		for j, f := range row {
 			text, n := d.figure(f, widths[j])
@@ -195,6 +218,12 @@ func (d *Document) Board(b *Board) {
 			behind = widths[j].all - n
 		}
 		d.line(strings.TrimRight(line.String(), " "))
+	}
+	for i, row := range b.Rows {
+		write(b.Names[i], row)
+		if below := second(row); below != nil {
+			write("", below)
+		}
 	}
 }
 

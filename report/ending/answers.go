@@ -73,9 +73,9 @@ func (e *ending) answers() []string {
 func (e *ending) describe(c compare.Claim) string {
 	p := c.Places[0].Point
 	parts := []string{c.Measure.Show(c.Places[0].Value) + " " + compare.Rates[c.Measure.ID()]}
-	if e.latency.Column != "" {
-		if text, ok := shownOf(p, e.latency); ok {
-			parts = append(parts, measureName(e.latency.Column)+" "+text+" ms")
+	if len(e.latencies) > 0 {
+		if text, ok := shownOf(p, e.latencies[0]); ok {
+			parts = append(parts, measureName(e.latencies[0].Column)+" "+text+" ms")
 		}
 	}
 	if usd, ok := p.Figure(compare.TokenCost); ok {

@@ -39,14 +39,17 @@ const (
 // An ending is what there is to say about a run, in short.
 type ending struct {
 	*report.Run
-	set     *compare.Set
-	points  []*compare.Point
-	rate    compare.Measure
-	latency compare.Measure // "" as its column: none was measured
-	axes    compare.Axes    // those that the run varies
-	loads   []*ending       // of a run of several loads each by itself, else the run
-	share   int             // how many share the bounds of a grid
-	more    string          // the command that shows what is left out
+	set    *compare.Set
+	points []*compare.Point
+	rate   compare.Measure
+	// latencies are one or two, the one that answers are given with first; none if none
+	// was measured.
+	latencies []compare.Measure
+	form      form         // of the grid
+	axes      compare.Axes // those that the run varies
+	loads     []*ending    // of a run of several loads each by itself, else the run
+	share     int          // how many share the bounds of a grid
+	more      string       // the command that shows what is left out
 }
 
 // Write writes how the run ended: its grid, its best cells, what is not decided,
@@ -80,7 +83,8 @@ func Write(w io.Writer, run *report.Run, style draw.Style) error {
 func of(run *report.Run, more string) *ending {
 	e := &ending{Run: run, set: run.Conclude(), share: 1, more: more}
 	e.points = e.set.Points
-	e.rate, e.latency = e.shown()
+	e.rate, e.latencies = e.shown()
+	e.form = form{latencies: e.latencies}
 	e.axes = compare.Varied(e.points)
 	e.loads = e.split()
 	return e
@@ -174,9 +178,10 @@ func (e *ending) took() (sum time.Duration) {
 	return sum + last.Sub(from)
 }
 
-// shown are the figures that stand in the grid: how much a cell carries, and the
-// latency that the plan's objectives are about, else a p95.
-func (e *ending) shown() (rate, latency compare.Measure) {
+// shown are the figures that stand in the grid: how much a cell carries, the latency
+// that the plan's objectives are about, else a p95, and beside it the p95 of E2E, or that of
+// TTFT beside an E2E.
+func (e *ending) shown() (rate compare.Measure, latencies []compare.Measure) {
 	rate = compare.RequestRate
 	var rows []result.Row
 	for _, p := range e.points {
@@ -192,6 +197,24 @@ func (e *ending) shown() (rate, latency compare.Measure) {
 	if has(compare.TokenRate.Column) {
 		rate = compare.TokenRate
 	}
+	first := e.first(has)
+	if first == "" {
+		return rate, nil
+	}
+	latencies = []compare.Measure{{Column: first}}
+	second := col.P95E2EMs
+	if strings.HasSuffix(first, "_e2e_ms") {
+		second = col.P95TTFTMs
+	}
+	if has(second) {
+		latencies = append(latencies, compare.Measure{Column: second})
+	}
+	return rate, latencies
+}
+
+// first is the column of the latency that objectives of the plan are about, else of a p95;
+// "" if none was measured.
+func (e *ending) first(has func(column string) bool) string {
 	for _, p := range e.points {
 		for _, o := range p.Objectives {
 			if o.Severity == compare.SeverityWarn {
@@ -199,17 +222,17 @@ func (e *ending) shown() (rate, latency compare.Measure) {
 			}
 			for _, name := range columnsOf(o) {
 				if percentile.MatchString(name) && has(name) {
-					return rate, compare.Measure{Column: name}
+					return name
 				}
 			}
 		}
 	}
 	for _, l := range []string{"ttft", "e2e", "tpot"} {
 		if name := col.Latency("p95", l); has(name) {
-			return rate, compare.Measure{Column: name}
+			return name
 		}
 	}
-	return rate, latency
+	return ""
 }
 
 // owed are the pods that the run has not given back, with a label that says whether

@@ -17,16 +17,8 @@ func (e *ending) grid(d *draw.Document, style draw.Style) {
 	if len(e.points) == 0 {
 		return
 	}
-	width := cmp.Or(style.Width, draw.DefaultWidth)
-	boards := e.boards(width)
-	lines := 0
-	for _, b := range boards {
-		lines += b.Height()
-		if b.Title != "" {
-			lines++
-		}
-	}
-	if lines > maxGridLines/e.share {
+	boards := e.boards(cmp.Or(style.Width, draw.DefaultWidth), maxGridLines/e.share)
+	if boards == nil {
 		e.strips(d)
 		return
 	}
@@ -39,37 +31,84 @@ func (e *ending) grid(d *draw.Document, style draw.Style) {
 	d.Labelled("Best", e.answers()...)
 }
 
+// A form is which latencies a grid shows of a cell, and where.
+type form struct {
+	latencies []compare.Measure
+	narrow    bool // the second has a line of its own, and so have the names of axes
+}
+
+// forms are those in which the grid is tried: both latencies, and then one alone, if no
+// grid of both has room.
+func (e *ending) forms() [][]form {
+	if len(e.latencies) < 2 {
+		return [][]form{{{latencies: e.latencies}}}
+	}
+	return [][]form{
+		{{latencies: e.latencies}, {latencies: e.latencies, narrow: true}},
+		{{latencies: e.latencies[:1]}},
+	}
+}
+
 // caption names the figures of a grid.
 func (e *ending) caption() string {
 	text := compare.Rates[e.rate.ID()]
 	if slices.ContainsFunc(e.points, func(p *compare.Point) bool { return p.Valid > 1 }) {
 		text += " ± sd"
 	}
-	if e.latency.Column != "" {
-		text += " (" + measureName(e.latency.Column) + " ms)"
+	var names []string
+	for _, l := range e.form.latencies {
+		names = append(names, measureName(l.Column))
 	}
-	return text
+	switch {
+	case len(names) == 0:
+		return text
+	case e.form.narrow:
+		return fmt.Sprintf("%s (%s ms), below (%s ms)", text, names[0], names[1])
+	}
+	return text + " (" + strings.Join(names, " / ") + " ms)"
 }
 
 // boards are the grid of the run, folded by its outermost axes into blocks, and then by
-// columns into pages, as far as the width of a terminal asks for.
-func (e *ending) boards(width int) []*draw.Board {
+// columns into pages, as far as the width of a terminal asks for. It is narrow if it stays
+// in fewer parts then. Nil if it takes more lines than room.
+func (e *ending) boards(width, room int) []*draw.Board {
 	down, rest := e.down()
 	if down == nil {
 		f := e.figure(e.points[0])
 		return []*draw.Board{{Names: []string{""}, Rows: [][]*draw.Figure{{f}}}}
 	}
-	for folded := range max(1, len(rest)) {
-		boards := e.blocks(down, rest, folded)
-		if !slices.ContainsFunc(boards, func(b *draw.Board) bool { return b.Width() > width }) {
-			return boards
+	for _, forms := range e.forms() {
+		for folded := range max(1, len(rest)) {
+			for _, e.form = range forms {
+				boards := e.blocks(down, rest, folded)
+				if lines(boards) <= room && !slices.ContainsFunc(boards, func(b *draw.Board) bool { return b.Width() > width }) {
+					return boards
+				}
+			}
+		}
+		for _, e.form = range forms {
+			var pages []*draw.Board
+			for _, b := range e.blocks(down, rest, max(0, len(rest)-1)) {
+				pages = append(pages, b.Pages(width)...)
+			}
+			if lines(pages) <= room {
+				return pages
+			}
 		}
 	}
-	var pages []*draw.Board
-	for _, b := range e.blocks(down, rest, max(0, len(rest)-1)) {
-		pages = append(pages, b.Pages(width)...)
+	e.form = form{latencies: e.latencies}
+	return nil
+}
+
+// lines is how many lines some boards take.
+func lines(boards []*draw.Board) (n int) {
+	for _, b := range boards {
+		n += b.Height()
+		if b.Title != "" {
+			n++
+		}
 	}
-	return pages
+	return n
 }
 
 // blocks are a board for each combination of the first few axes.
@@ -94,9 +133,15 @@ func (e *ending) blocks(down *compare.Axis, rest compare.Axes, folded int) []*dr
 func (e *ending) board(down *compare.Axis, across compare.Axes, series []*compare.Series) *draw.Board {
 	b := &draw.Board{Down: down.Column}
 	for _, a := range across {
-		line := make([]string, len(series))
+		names, line := make([]string, len(series)), make([]string, len(series))
 		for i, s := range series {
 			line[i] = a.Of(s.Points[0].Cell)
+			if name, value, ok := strings.Cut(line[i], "="); ok && e.form.narrow {
+				names[i], line[i] = name, value
+			}
+		}
+		if slices.ContainsFunc(names, func(n string) bool { return n != "" }) {
+			b.Heads = append(b.Heads, names)
 		}
 		b.Heads = append(b.Heads, line)
 	}
@@ -134,12 +179,19 @@ func (e *ending) figure(p *compare.Point) *draw.Figure {
 	if f.Value = rate; p.Valid > 1 {
 		f.Value += fmt.Sprintf(" ±%.0f%%", 100*p.Spread(e.rate))
 	}
-	if e.latency.Column != "" {
-		text, _ := shownOf(p, e.latency)
-		if p.Mark(e.latency.Column) != "" {
-			text += compare.Undecided.Mark()
+	texts := make([]string, len(e.form.latencies))
+	for i, l := range e.form.latencies {
+		texts[i], _ = shownOf(p, l)
+		if p.Mark(l.Column) != "" {
+			texts[i] += compare.Undecided.Mark()
 		}
-		f.Note = "(" + text + ")"
+	}
+	switch {
+	case len(texts) == 0:
+	case e.form.narrow:
+		f.Note, f.Below = "("+texts[0]+")", "("+texts[1]+")"
+	default:
+		f.Note = "(" + strings.Join(texts, "/") + ")"
 	}
 	if p.Valid > 0 && p.Valid < len(p.Trials) {
 		f.Note = strings.TrimSpace(f.Note + fmt.Sprintf(" %d/%d", p.Valid, len(p.Trials)))
@@ -190,7 +242,7 @@ func (e *ending) legend(acceptable bool) []string {
 	}
 	few, part := false, false
 	for _, p := range e.points {
-		few = few || p.Verdict != compare.Pending && e.latency.Column != "" && p.Mark(e.latency.Column) != ""
+		few = few || p.Verdict != compare.Pending && slices.ContainsFunc(e.form.latencies, func(l compare.Measure) bool { return p.Mark(l.Column) != "" })
 		part = part || p.Valid > 0 && p.Valid < len(p.Trials)
 	}
 	if few {

@@ -22,7 +22,8 @@ func (e *ending) split() []*ending {
 	for _, l := range all[:min(len(all), maxLoads)] {
 		one := *e
 		one.points = l.Points
-		one.rate, one.latency = one.shown()
+		one.rate, one.latencies = one.shown()
+		one.form = form{latencies: one.latencies}
 		one.axes = compare.Varied(one.points)
 		one.share = min(len(all), maxLoads)
 		loads = append(loads, &one)

@@ -71,7 +71,11 @@ func (v *runView) title(p *compare.Point) string {
 	if value, ok := v.rate(p); ok {
 		parts = append(parts, v.Rate.Column+" "+humanize.Figure(value))
 	}
-	for _, l := range v.Latencies {
+	latencies := v.Latencies
+	if v.E2E && !slices.Contains(latencies, "e2e") {
+		latencies = append(slices.Clone(latencies), "e2e")
+	}
+	for _, l := range latencies {
 		for _, q := range []string{"p50", "p95"} {
 			m := compare.Measure{Column: col.Latency(q, l)}
 			if value, ok := p.Average(m); ok {
@@ -123,8 +127,12 @@ func (v *runView) heat() {
 			v.Heat = append(v.Heat, f)
 		}
 	}
-	v.HeatLegend = append(v.HeatLegend, fmt.Sprintf("Each field: the mark of its verdict, %s (%s), and below p95 %s in ms (%s). A darker field is a higher number (in the dark theme a lighter one).",
-		v.Rate.Name, v.Rate.Column, strings.ToUpper(v.Latencies[0]), col.Latency("p95", v.Latencies[0])))
+	var names, columns []string
+	for _, l := range v.below() {
+		names, columns = append(names, "p95 "+strings.ToUpper(l)), append(columns, col.Latency("p95", l))
+	}
+	v.HeatLegend = append(v.HeatLegend, fmt.Sprintf("Each field: the mark of its verdict, %s (%s), and below %s in ms (%s). A darker field is a higher number (in the dark theme a lighter one).",
+		v.Rate.Name, v.Rate.Column, strings.Join(names, " and "), strings.Join(columns, ", ")))
 	var used []string
 	for _, verdict := range compare.Verdicts() {
 		if slices.ContainsFunc(v.Set.Points, func(p *compare.Point) bool { return p.Verdict == verdict }) {
@@ -153,16 +161,27 @@ func (v *runView) field(p *compare.Point, level func(float64) int) chart.HeatCel
 		return h
 	}
 	h.Text, h.Crossed = v.Rate.Show(value), p.Verdict == compare.Invalid
-	m := compare.Measure{Column: col.Latency("p95", v.Latencies[0])}
-	if lat, ok := p.Average(m); ok {
-		h.Below = "p95 " + m.Show(lat) + " ms" + p.Mark(m.Column)
-	} else if p.Valid > 0 {
-		h.Below = "p95 " + p.Shown(m)
+	for _, l := range v.below() {
+		m := compare.Measure{Column: col.Latency("p95", l)}
+		text := strings.ToUpper(l) + " "
+		if lat, ok := p.Average(m); ok {
+			h.Below = append(h.Below, text+m.Show(lat)+" ms"+p.Mark(m.Column))
+		} else if p.Valid > 0 {
+			h.Below = append(h.Below, text+p.Shown(m))
+		}
 	}
 	if p.Valid > 0 {
 		h.Level = level(value)
 	}
 	return h
+}
+
+// below are the latencies whose p95 stands in a field of the heat map.
+func (v *runView) below() []string {
+	if v.E2E && v.Latencies[0] != "e2e" {
+		return []string{v.Latencies[0], "e2e"}
+	}
+	return v.Latencies[:1]
 }
 
 // levels divides the range of values into shades, evenly by their logarithm.

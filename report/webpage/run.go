@@ -122,6 +122,7 @@ func (v *runView) figures() {
 		if row[row.Figure(compare.TokenRate.Column)] != nil {
 			v.Rate = compare.TokenRate
 		}
+		v.E2E = v.E2E || row[row.Figure(col.P95E2EMs)] != nil
 		if l := compare.Latencies(row); len(l) > len(v.Latencies) {
 			v.Latencies = l
 		}
