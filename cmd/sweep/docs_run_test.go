@@ -191,7 +191,7 @@ var shapes = []struct {
 	{regexp.MustCompile(`^\s+[^\s\w(] [a-z].*`), "legend"},
 	{regexp.MustCompile(`^(Best)?(\s+[a-z_]+=\d+)( at |: ).*`), "$1$2 M"},
 	{regexp.MustCompile(`(^|\s)[^\s\w(]\s+(\d)`), "$1 $2"},
-	{regexp.MustCompile(`(\d)\?\)`), "$1)"},
+	{regexp.MustCompile(`(\d)\?([/)])`), "$1$2"},
 	{regexp.MustCompile(`, (SLO|INVALID) .*$`), ""},
 	{regexp.MustCompile(`±\S+`), "±"},
 	{regexp.MustCompile(`\s+(<- .*|\?|misses .*)$`), ""},

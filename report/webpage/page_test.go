@@ -105,6 +105,23 @@ func checkWellFormed(t *testing.T, html string) {
 	}
 }
 
+// TestWrite_latencies holds that a field of the grid has the p95 of E2E below that of TTFT,
+// and a run without it that of TTFT alone.
+func TestWrite_latencies(t *testing.T) {
+	t.Parallel()
+	const fields = "plan chat\naxes engine! concurrency\ncell vllm 8\n  ok tok=907 ttft=80/110 tpot=6/7%s n=200\n"
+	html := write(t, reporttest.MadeUp(t, fmt.Sprintf(fields, " e2e=840/873")))
+	if !regexp.MustCompile(`>TTFT 110 ms</text><text[^>]*>E2E 873 ms</text>`).MatchString(html) {
+		t.Error("a field of the grid does not show both latencies, one below the other")
+	}
+	if !strings.Contains(html, "and below p95 TTFT and p95 E2E in ms (p95_ttft_ms, p95_e2e_ms)") {
+		t.Error("the legend does not name both latencies")
+	}
+	if html := write(t, reporttest.MadeUp(t, fmt.Sprintf(fields, ""))); strings.Contains(html, ">E2E ") || !strings.Contains(html, "TTFT 110 ms") {
+		t.Error("a grid of a run that did not measure E2E shows one")
+	}
+}
+
 // TestWrite_order holds the order of the sections, and that each cell of the run is there.
 func TestWrite_order(t *testing.T) {
 	t.Parallel()
