@@ -35,7 +35,7 @@ func disaggregated(p *engine.Profile, sources []*quantities.Source, decodeOnly f
 }
 
 // prove fills in whether the servers prefilled and decoded apart, and finds that they did
-// not.
+// not, or that nothing tells it.
 func prove(row result.Row, p *engine.Profile, servers []*server, decodeOnly float64) (all []result.Finding) {
 	var sources []*quantities.Source
 	for _, one := range servers {
@@ -49,7 +49,7 @@ func prove(row result.Row, p *engine.Profile, servers []*server, decodeOnly floa
 	if proof.Share != nil {
 		row[col.PDShare] = *proof.Share
 	}
-	for verdict, code := range map[string]finding.Code{result.PDAbsent: finding.PDAbsent, result.PDPartial: finding.PDPartial} {
+	for verdict, code := range map[string]finding.Code{result.PDAbsent: finding.PDAbsent, result.PDPartial: finding.PDPartial, result.PDUnknown: finding.PDUnknown} {
 		if proof.Verdict == verdict {
 			all = append(all, result.Finding{Code: code, Text: proof.Why})
 		}

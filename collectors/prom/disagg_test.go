@@ -85,8 +85,12 @@ func TestDisaggregated(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			row := makeRow(p, tt.servers)
-			prove(row, p, tt.servers, 0.05)
+			found := prove(row, p, tt.servers, 0.05)
 			checkRow(t, row, tt.want)
+			// All but a proof is a finding, with the reason.
+			if proven := row["pd"] == "proven"; proven != (len(found) == 0) || !proven && (found[0].Code.String() != "pd_"+row["pd"].(string) || found[0].Text == "") {
+				t.Errorf("pd %v, findings %+v", row["pd"], found)
+			}
 		})
 	}
 	one := []*server{vllm("server", 1, 1)}

@@ -93,6 +93,7 @@ var (
 	StackRole               = Code{"stack_role"}
 	StackUnwatched          = Code{"stack_unwatched"}
 	PDPartial               = Code{"pd_partial"}
+	PDUnknown               = Code{"pd_unknown"}
 	PDPairsCold             = Code{"pd_pairs_cold"}
 	PDPairsUnknown          = Code{"pd_pairs_unknown"}
 	LogsUnread              = Code{"logs_unread"}
@@ -504,6 +505,10 @@ var remarks = []Fact{
 	{
 		PDPartial, "a part of the requests did not go through the servers for prefill", "more than `max_decode_only` allows, or transfers of KV caches failed; the column `pd_share` has the part",
 		"send prompts above the router's threshold, with `cache_bust: true`; the row is of a mixture",
+	},
+	{
+		PDUnknown, "whether KV caches came from the servers for prefill is not known", "no counter of the servers tells it, or no request ended at a server for decode; mock workers of Dynamo move no cache and count none",
+		"look at `pd_share`, the share of the requests that ended at servers for prefill, and at the pages of metrics of the decode servers",
 	},
 	{
 		PDPairsCold, "between some prefill and decode servers no KV cache was moved before the load", "the first transfer of such a pair opens its connection, which takes seconds, and a request of the load waits for it",
