@@ -96,8 +96,8 @@ type routing struct {
 	Requests map[string]map[string]string
 }
 
-// Prefill and decode apart, behind the KV router: its log says which worker
-// served which phase of each request.
+// Prefill and decode apart, behind the KV router: the logs say which worker served which
+// phase of each request, and that the router chose it.
 func TestDynamo_disaggregated(t *testing.T) {
 	needDynamo(t)
 	dir, rows := ran(t, "plans/local-dynamo-disagg.yaml", 2)
@@ -153,12 +153,18 @@ func disaggregated(t *testing.T, dir string, rows []row) {
 		workers := map[string]string{}
 		for _, w := range got.Workers {
 			phases[w.Phase] += w.Requests
-			if other, ok := workers[w.Worker]; ok && other != w.Phase {
-				t.Errorf("%s: worker %s serves %s and %s", r, w.Worker, other, w.Phase)
+			phase := strings.TrimPrefix(w.Phase, "picked_")
+			if other, ok := workers[w.Worker]; ok && other != phase {
+				t.Errorf("%s: worker %s serves %s and %s", r, w.Worker, other, phase)
 			}
-			workers[w.Worker] = w.Phase
+			workers[w.Worker] = phase
 		}
-		if len(got.Requests) != sent || phases["prefill"] != sent || phases["decode"] != sent || len(phases) != 2 {
+		for _, phase := range []string{"prefill", "decode", "picked_prefill", "picked_decode"} {
+			if phases[phase] != sent {
+				t.Errorf("%s: %s of %d requests, want %d", r, phase, phases[phase], sent)
+			}
+		}
+		if len(got.Requests) != sent || len(phases) != 4 {
 			t.Errorf("%s: %d requests were routed: %+v", r, len(got.Requests), got.Workers)
 		}
 		if r["concurrency"] == "8" && len(workers) != 3 {

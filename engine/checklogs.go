@@ -11,6 +11,9 @@ import (
 // maxEvents bounds the patterns of a profile's logs, of each kind.
 const maxEvents = 200
 
+// needs are the groups that an expression must have for what its event tells.
+var needs = map[string]string{loglines.Alias: "alias", loglines.Picked: "decode_worker"}
+
 // logs checks what a profile says of single lines.
 func (c *checker) logs() {
 	logs := &c.p.Logs
@@ -58,6 +61,9 @@ func (c *checker) logs() {
 			}
 			for _, group := range re.SubexpNames() {
 				groups[group] = true
+			}
+			if group := needs[e.Tells]; group != "" && re.SubexpIndex(group) < 0 {
+				c.fail(under(where, "match", j), "it tells %s and has no group (?P<%s>...)", e.Tells, group)
 			}
 			if re.SubexpIndex("request") < 0 && len(e.Near) == 0 {
 				c.fail(under(where, "match", j), "it has no group (?P<request>...), and the event is near no other")

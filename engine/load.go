@@ -14,6 +14,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"sweep.dev/sweep/engine/loglines"
 	"sweep.dev/sweep/internal/input"
 )
 
@@ -116,6 +117,9 @@ func parse(src []byte, depth int) (*Profile, error) {
 			}
 		}
 	}
+	if err := p.logs(src); err != nil {
+		problems = append(problems, problem{at: []any{"logs", "like"}, text: err.Error()})
+	}
 	problems = append(problems, p.check()...)
 	if len(problems) > 0 {
 		return nil, located(src, problems)
@@ -197,6 +201,32 @@ func metricsOf(name string, depth int) (*Metrics, error) {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return m, nil
+}
+
+// logs fills in what logs with like do not say themselves. They have nothing of what the
+// profile is like.
+func (p *Profile) logs(src []byte) error {
+	var own struct {
+		Logs loglines.Logs `yaml:"logs"`
+	}
+	if err := yaml.Unmarshal(src, &own); err != nil {
+		return inYAML(err)
+	}
+	if own.Logs.Like == "" {
+		return nil
+	}
+	text, err := profiles.ReadFile("profiles/parts/" + own.Logs.Like + ".yaml")
+	if err != nil {
+		return fmt.Errorf("there is no part %q", own.Logs.Like)
+	}
+	part := new(loglines.Logs)
+	if err := yaml.NewDecoder(bytes.NewReader(text), yaml.Strict()).Decode(part); err != nil {
+		return fmt.Errorf("%s: %w", own.Logs.Like, err)
+	}
+	own.Logs.From(part)
+	own.Logs.Like = "" // it has them now
+	p.Logs = own.Logs
+	return nil
 }
 
 // add joins other metrics to m: each quantity is looked for as m has it, then

@@ -11,6 +11,8 @@ import (
 
 // Logs are the patterns of an engine.
 type Logs struct {
+	// Like names the part of the built-in profiles whose patterns these start from.
+	Like string `yaml:"like,omitempty" doc:"Part of the built-in profiles whose patterns these start from, key by key." default:"none" enum:"dynamo-logs"`
 	// Containers are roles of the profile by the names of containers: a pod of one role
 	// may hold another in a container of its own.
 	Containers map[string]string `yaml:"containers,omitempty" doc:"Roles by names of containers, for containers that are not of their pod's role."`
@@ -24,6 +26,25 @@ type Logs struct {
 	Links []string `yaml:"links,omitempty" doc:"Groups of the events whose values agree in all events of one request."`
 	// Events are the steps of a request, in their usual order.
 	Events []Event `yaml:"events,omitempty" doc:"Lines that are steps of one request, in their usual order."`
+}
+
+// From fills in, key by key, what l does not say itself.
+func (l *Logs) From(part *Logs) {
+	if l.Containers == nil {
+		l.Containers = part.Containers
+	}
+	if l.Times == nil {
+		l.Times = part.Times
+	}
+	if l.Noise == nil {
+		l.Noise = part.Noise
+	}
+	if l.Links == nil {
+		l.Links = part.Links
+	}
+	if l.Events == nil {
+		l.Events = part.Events
+	}
 }
 
 // A Time is one way to write the time of a line.
@@ -46,11 +67,11 @@ type Event struct {
 	// Match are its wordings. Their named groups are shown with the event, but for
 	// request, which is the id of the request, and pod, which is the pod that the event
 	// is about if it is not the one that printed it.
-	Match []string `yaml:"match" doc:"Regular expressions over the line, of which one is enough; named groups are what is shown. Group request is the id of the request, pod the pod that the line is about."`
+	Match []string `yaml:"match" doc:"Regular expressions over the line without its colours, of which one is enough; named groups are what is shown. Group request is the id of the request, alias an id that other lines have for it, pod the pod that the line is about, worker the id of the worker that prints it or was picked, prefill_worker and decode_worker those that were picked."`
 	// Near says which line without a request's id belongs to a request.
 	Near []Near `yaml:"near,omitempty" doc:"For a line without the id of the request: the events of the request that it stands next to, the best first."`
 	// Tells is what the line says of the way of its request.
-	Tells string `yaml:"tells,omitempty" doc:"What the line says of the way of its request: that the pod of group pod was picked, that no prefill server was, that the pod that prints it prefills or decodes the request, or that it got its KV cache." enum:"picked_prefill,picked_decode,decode_only,prefill,decode,moved"`
+	Tells string `yaml:"tells,omitempty" doc:"What the line says of the way of its request: that the pod of group pod or the worker of group worker was picked, that those of prefill_worker and decode_worker were (picked), that no prefill server was, that the pod that prints it prefills or decodes the request, that it got its KV cache, or only its other id (alias)." enum:"picked_prefill,picked_decode,picked,decode_only,prefill,decode,moved,alias"`
 	// Prints is what makes a server print the line.
 	Prints string `yaml:"prints,omitempty" doc:"What makes a server print it, for a line that each request should have." default:"it is not missed"`
 }
@@ -73,6 +94,10 @@ const (
 const (
 	groupRequest = "request"
 	groupPod     = "pod"
+	groupAlias   = "alias"
+	groupWorker  = "worker"
+	groupPrefill = "prefill_worker"
+	groupDecode  = "decode_worker"
 )
 
 // A Source is whose log a line is in.
@@ -88,6 +113,8 @@ type Reader struct {
 	times  []*regexp.Regexp
 	noise  []*regexp.Regexp
 	events [][]*regexp.Regexp
+	// aliases says that a line may give a request another id.
+	aliases bool
 }
 
 // NewReader makes a reader. The expressions were checked with the profile; one that is
@@ -103,7 +130,9 @@ func NewReader(logs *Logs) *Reader {
 	for _, e := range logs.Events {
 		var list []*regexp.Regexp
 		for _, m := range e.Match {
-			list = append(list, regexp.MustCompile(m))
+			re := regexp.MustCompile(m)
+			r.aliases = r.aliases || re.SubexpIndex(groupAlias) >= 0
+			list = append(list, re)
 		}
 		r.events = append(r.events, list)
 	}
@@ -125,8 +154,21 @@ func (r *Reader) prints(s Source, roles []string) bool {
 	})
 }
 
+// uncoloured is a line without the sequences that colour it, which servers write into files
+// too.
+func uncoloured(text string) string {
+	if !strings.Contains(text, "\x1b") {
+		return text
+	}
+	return colours.ReplaceAllString(text, "")
+}
+
+// colours are the sequences of ECMA-48 that begin with ESC [.
+var colours = regexp.MustCompile(`\x1b\[[0-9;?]*[ -/]*[@-~]`)
+
 // Noise says whether a line says nothing of interest.
 func (r *Reader) Noise(s Source, text string) bool {
+	text = uncoloured(text)
 	for i, n := range r.logs.Noise {
 		if r.prints(s, n.Roles) && r.noise[i].MatchString(text) {
 			return true
@@ -138,6 +180,7 @@ func (r *Reader) Noise(s Source, text string) bool {
 // OwnTime is the time that a line itself says, or the zero time. A year that it does not
 // say is that of near, or the one before or after.
 func (r *Reader) OwnTime(text string, near time.Time) time.Time {
+	text = uncoloured(text)
 	for i, t := range r.logs.Times {
 		m := r.times[i].FindStringSubmatch(text)
 		if m == nil {

@@ -33,7 +33,8 @@ type step struct {
 	at     time.Time
 	source Source
 	groups []Group
-	bound  bool // it names our request
+	id     string // of the request that it names; "" if it names none
+	bound  bool   // it names our request
 }
 
 // A Group is a value that a line says, by its name in the pattern.
@@ -51,6 +52,7 @@ func (s *Story) Reads(source Source) { s.sources[source] = true }
 // Add takes a line. Lines may come in any order.
 func (s *Story) Add(source Source, at time.Time, text string) {
 	s.Reads(source)
+	text = uncoloured(text)
 	for i, patterns := range s.r.events {
 		if !s.r.prints(source, s.r.logs.Events[i].Roles) {
 			continue
@@ -61,18 +63,17 @@ func (s *Story) Add(source Source, at time.Time, text string) {
 				continue
 			}
 			one := &step{event: i, at: at, source: source}
-			named := false
 			for g, name := range re.SubexpNames() {
 				if name == "" || m[2*g] < 0 {
 					continue
 				}
 				value := text[m[2*g]:m[2*g+1]]
 				if name == groupRequest {
-					named, one.bound = true, sameRequest(value, s.request)
+					one.id, one.bound = shortened(value), sameRequest(value, s.request)
 				}
 				one.groups = append(one.groups, Group{name, shortened(value)})
 			}
-			if named && !one.bound {
+			if one.id != "" && !one.bound && !s.r.aliases {
 				return // of another request
 			}
 			if len(s.steps) >= maxSteps {
@@ -97,12 +98,46 @@ func shortened(value string) string {
 }
 
 // sameRequest compares two ids. A server puts a prefix and the number of the prompt around
-// the one that it was given.
+// the one that it was given, with a dash between.
 func sameRequest(a, b string) bool {
 	if len(a) > len(b) {
 		a, b = b, a
 	}
-	return a == b || len(a) >= shortestID && strings.Contains(b, a)
+	if a == b || len(a) < shortestID {
+		return a == b
+	}
+	before, after, found := strings.Cut(b, a)
+	return found && !continues(before[max(0, len(before)-1):]) && !continues(after[:min(len(after), 1)])
+}
+
+// continues says whether a character next to an id makes it another id, as the last of n12
+// does with n1.
+func continues(c string) bool {
+	return c != "" && (c >= "0" && c <= "9" || c >= "a" && c <= "z" || c >= "A" && c <= "Z")
+}
+
+// bind finds the lines that name our request by another id. A line that has both ids may
+// stand in any log, and name a third one.
+func (s *Story) bind() {
+	if !s.r.aliases {
+		return
+	}
+	ids := map[string]bool{s.request: true}
+	for more := true; more; {
+		more = false
+		for _, one := range s.steps {
+			alias := one.group(groupAlias)
+			if one.id == "" || alias == "" || ids[one.id] && ids[alias] {
+				continue
+			}
+			if one.bound || ids[one.id] || ids[alias] || sameRequest(alias, s.request) {
+				ids[one.id], ids[alias], more = true, true, true
+			}
+		}
+	}
+	for _, one := range s.steps {
+		one.bound = one.bound || ids[one.id]
+	}
 }
 
 func (s *step) group(name string) string {
@@ -148,6 +183,7 @@ type Telling struct {
 // none.
 func (s *Story) Tell() Telling {
 	out := Telling{Request: s.request, Steps: []Told{}, Missing: []Missing{}, Named: s.named, Dropped: s.dropped}
+	s.bind()
 	placed := map[*step]int{}
 	for _, one := range s.steps {
 		if one.bound {
@@ -171,6 +207,9 @@ func (s *Story) Tell() Telling {
 		has[one.event] = true
 		told := Told{Event: e.Name, Says: e.Says, Time: one.at, Role: one.source.Role, Pod: one.source.Pod, Container: one.source.Container, Of: of, Values: []Group{}}
 		for _, g := range one.groups {
+			if g.Name == groupAlias && sameRequest(g.Value, s.request) {
+				g.Value = one.id // the one that was not asked for
+			}
 			if g.Name != groupRequest && !s.repeats(one, g) {
 				told.Values = append(told.Values, g)
 			}
@@ -238,7 +277,7 @@ func (s *Story) fitting(event int, placed map[*step]int) (best *step, of int) {
 			continue
 		}
 		for _, one := range s.steps {
-			if one.event != event || one.bound || one.at.Before(from) || !to.IsZero() && one.at.After(to) || !s.fits(one, anchor, near, links) {
+			if one.event != event || one.id != "" || one.at.Before(from) || !to.IsZero() && one.at.After(to) || !s.fits(one, anchor, near, links) {
 				continue
 			}
 			of++

@@ -6,26 +6,35 @@ import "slices"
 const (
 	PickedPrefill = "picked_prefill" // the router chose the pod for the prompt
 	PickedDecode  = "picked_decode"  // the router chose the pod for the answer
+	Picked        = "picked"         // the router chose workers for one or both
 	DecodeOnly    = "decode_only"    // the router chose no pod for the prompt
 	Prefill       = "prefill"        // the pod that prints it computes the prompt
 	Decode        = "decode"         // the pod that prints it computes the answer
 	Moved         = "moved"          // the pod that prints it got the KV cache of the prompt from another
+	Alias         = "alias"          // other lines have another id of the request
 )
 
 // Tellings are all of them.
 func Tellings() []string {
-	return []string{PickedPrefill, PickedDecode, DecodeOnly, Prefill, Decode, Moved}
+	return []string{PickedPrefill, PickedDecode, Picked, DecodeOnly, Prefill, Decode, Moved, Alias}
 }
 
 // A Hop is what one line says about the way of a request.
 type Hop struct {
 	Tells   string
 	Request string // the id as the line has it, with what the server put around it
-	Pod     string
+	Alias   string // another id of the request; "" if the line has none
+	// Pod is the one that the line is about: for picks that say a worker alone it is "".
+	Pod string
+	// Worker is the id that the worker which prints the line has for routers, or of the
+	// one that was picked.
+	Worker              string
+	ToPrefill, ToDecode string // workers of Picked
 }
 
 // Hop reads a line that says where a request went.
 func (r *Reader) Hop(s Source, text string) (h Hop, ok bool) {
+	text = uncoloured(text)
 	for i, patterns := range r.events {
 		e := &r.logs.Events[i]
 		if e.Tells == "" || !r.prints(s, e.Roles) {
@@ -40,9 +49,18 @@ func (r *Reader) Hop(s Source, text string) (h Hop, ok bool) {
 			if m == nil {
 				continue
 			}
-			h = Hop{Tells: e.Tells, Request: m[id], Pod: s.Pod}
-			if pod := re.SubexpIndex(groupPod); pod >= 0 && m[pod] != "" {
-				h.Pod = rank.ReplaceAllString(m[pod], "")
+			group := func(name string) string {
+				if i := re.SubexpIndex(name); i >= 0 {
+					return m[i]
+				}
+				return ""
+			}
+			h = Hop{Tells: e.Tells, Request: m[id], Alias: group(groupAlias), Pod: s.Pod, Worker: group(groupWorker), ToPrefill: group(groupPrefill), ToDecode: group(groupDecode)}
+			switch pod := group(groupPod); {
+			case pod != "":
+				h.Pod = rank.ReplaceAllString(pod, "")
+			case h.Worker != "" && (h.Tells == PickedPrefill || h.Tells == PickedDecode):
+				h.Pod = ""
 			}
 			return h, true
 		}
@@ -71,6 +89,10 @@ func (r *Reader) Unprinted(told map[string]bool) (all []Unprinted) {
 	}
 	return all
 }
+
+// Aliases says whether a line may give a request another id, so that its other lines do not
+// have the one that the client sent.
+func (r *Reader) Aliases() bool { return r.aliases }
 
 // TellsWays says whether a line of these logs can tell the way of a request.
 func (l *Logs) TellsWays() bool {

@@ -46,26 +46,31 @@ func (l *Logs) Ways(prefix string) (*Ways, error) {
 		reader: loglines.NewReader(&l.profile.Logs), prefix: []byte(prefix), told: map[string]bool{},
 		id:   regexp.MustCompile(regexp.QuoteMeta(prefix) + `-s([0-9]+)-n([0-9]+)`),
 		ways: &Ways{Of: map[Key]*result.Way{}, Moved: map[Key]string{}, ids: map[Key]string{}},
+		also: map[string]string{}, workers: map[string]string{}, picked: map[Key]*choice{},
 	}
-	for _, f := range l.files() {
-		if f.previous {
-			continue
-		}
-		if err := w.read(f, l.from[f.path]); err != nil {
-			return nil, err
-		}
+	passes := []func(line []byte, s loglines.Source, looked *int){w.hop}
+	if w.reader.Aliases() { // the log with both ids may come after the others
+		passes = []func([]byte, loglines.Source, *int){w.alias, w.hop}
 	}
-	for _, way := range w.ways.Of {
-		switch {
-		case way.Decision != "":
-		case way.PickedPrefill != "":
-			way.Decision = result.PrefillDecode
-		case way.PickedDecode != "": // the router prints both choices at the same level
-			way.Decision = result.DecodeOnly
+	for _, pass := range passes {
+		for _, f := range l.files() {
+			if f.previous {
+				continue
+			}
+			if err := read(f, l.from[f.path], pass); err != nil {
+				return nil, err
+			}
 		}
 	}
-	w.ways.Unprinted = w.reader.Unprinted(w.told)
-	w.ways.Renamed = w.strangers && len(w.ways.Of) == 0
+	w.decide()
+	if w.told[loglines.Picked] {
+		w.told[loglines.PickedPrefill], w.told[loglines.PickedDecode] = true, true
+	}
+	w.ways.Unprinted = slices.DeleteFunc(w.reader.Unprinted(w.told), func(u loglines.Unprinted) bool {
+		// Where one kind of server does both, nothing else is there to be told.
+		return !l.profile.Disaggregated() && slices.Contains([]string{loglines.Prefill, loglines.PickedPrefill, loglines.Moved}, u.Tells)
+	})
+	w.ways.Renamed = w.strangers && len(w.ways.Of) == 0 && (!w.reader.Aliases() || w.told[loglines.Alias])
 	return w.ways, nil
 }
 
@@ -77,10 +82,45 @@ type wayReader struct {
 	ways      *Ways
 	told      map[string]bool
 	strangers bool
+	also      map[string]string // our ids by others of the same requests
+	workers   map[string]string // pods by the ids that workers have for routers
+	picked    map[Key]*choice
 }
 
-// read reads a log from an offset on. A log that is not there is empty.
-func (w *wayReader) read(f file, from int64) error {
+// A choice is the workers that a router chose, by their ids.
+type choice struct{ prefill, decode string }
+
+// decide fills in what follows from all lines together.
+func (w *wayReader) decide() {
+	for key, to := range w.picked {
+		way := w.ways.Of[key]
+		apart := to.prefill != "" && to.prefill != to.decode
+		if apart {
+			way.PickedPrefill = cmp.Or(way.PickedPrefill, w.workers[to.prefill])
+		}
+		way.PickedDecode = cmp.Or(way.PickedDecode, w.workers[to.decode])
+		switch {
+		case way.Decision != "":
+		case apart:
+			way.Decision = result.PrefillDecode
+		case to.decode != "": // the router prints both choices at the same level
+			way.Decision = result.DecodeOnly
+		}
+	}
+	for _, way := range w.ways.Of {
+		switch {
+		case way.Decision != "":
+		case way.PickedPrefill != "":
+			way.Decision = result.PrefillDecode
+		case way.PickedDecode != "": // the router prints both choices at the same level
+			way.Decision = result.DecodeOnly
+		}
+	}
+}
+
+// read calls take with the lines of a log from an offset on, and with a number of its own.
+// A log that is not there is empty.
+func read(f file, from int64, take func(line []byte, s loglines.Source, looked *int)) error {
 	in, err := os.Open(f.path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -98,25 +138,49 @@ func (w *wayReader) read(f file, from int64) error {
 		if !ok {
 			return all.failed()
 		}
-		ours := bytes.Contains(line, w.prefix)
-		if !ours {
-			if looked++; looked > lookedAt {
-				continue
-			}
-		}
 		if f.found {
 			_, line, _ = bytes.Cut(line, []byte(" "))
 		}
-		hop, ok := w.reader.Hop(f.source, strings.TrimRight(string(line), "\r\n"))
-		if !ok {
-			continue
+		take(bytes.TrimRight(line, "\r\n"), f.source, &looked)
+	}
+}
+
+// alias takes a line that may have another id of one of our requests.
+func (w *wayReader) alias(line []byte, s loglines.Source, _ *int) {
+	if !bytes.Contains(line, w.prefix) {
+		return
+	}
+	hop, ok := w.reader.Hop(s, string(line))
+	if !ok || hop.Alias == "" {
+		return
+	}
+	for id, other := range map[string]string{hop.Request: hop.Alias, hop.Alias: hop.Request} {
+		if own := w.id.FindString(id); own != "" {
+			w.also[other] = own
 		}
-		w.told[hop.Tells] = true
-		if id := w.id.FindStringSubmatch(hop.Request); id != nil {
-			w.add(id, &hop)
-		} else if !ours {
-			w.strangers = true
+	}
+}
+
+// hop takes a line that may say where a request went.
+func (w *wayReader) hop(line []byte, s loglines.Source, looked *int) {
+	ours := bytes.Contains(line, w.prefix)
+	if !ours && !w.reader.Aliases() {
+		if *looked++; *looked > lookedAt {
+			return
 		}
+	}
+	hop, ok := w.reader.Hop(s, string(line))
+	if !ok {
+		return
+	}
+	w.told[hop.Tells] = true
+	if hop.Worker != "" && hop.Pod != "" {
+		w.workers[hop.Worker] = hop.Pod
+	}
+	if id := w.id.FindStringSubmatch(cmp.Or(w.also[hop.Request], hop.Request)); id != nil {
+		w.add(id, &hop)
+	} else if !ours {
+		w.strangers = true
 	}
 }
 
@@ -133,11 +197,18 @@ func (w *wayReader) add(id []string, hop *loglines.Hop) {
 		way = &result.Way{}
 		w.ways.Of[key], w.ways.ids[key] = way, id[0]
 	}
+	to := w.picked[key]
+	if to == nil {
+		to = &choice{}
+		w.picked[key] = to
+	}
 	switch hop.Tells { // of one that was tried again, the last
 	case loglines.PickedPrefill:
-		way.PickedPrefill = hop.Pod
+		way.PickedPrefill, to.prefill = hop.Pod, hop.Worker
 	case loglines.PickedDecode:
-		way.PickedDecode = hop.Pod
+		way.PickedDecode, to.decode = hop.Pod, hop.Worker
+	case loglines.Picked:
+		to.prefill, to.decode = hop.ToPrefill, hop.ToDecode
 	case loglines.DecodeOnly:
 		way.Decision = result.DecodeOnly
 	case loglines.Prefill:

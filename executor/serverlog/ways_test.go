@@ -197,3 +197,118 @@ func TestKeep(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
+
+// dynamoLogs are recorded logs of Dynamo with our ids in place of the client's, and with
+// changes of their lines.
+func dynamoLogs(t *testing.T, from, engineName string, change func(name, line string) string) *Logs {
+	t.Helper()
+	dir := t.TempDir()
+	paths, err := filepath.Glob("../../engine/loglines/testdata/" + from + "/*.log")
+	if err != nil || len(paths) != 3 {
+		t.Fatal(paths, err)
+	}
+	ids := strings.NewReplacer("5f443848-0eda-46d6-a5fe-a293deb30e11", "c0ffee-t01-a01-s0-n3", "5f443848-0eda-46d6-a5fe-a293deb30e22", "c0ffee-t01-a01-s0-n12")
+	for _, p := range paths {
+		text, err := os.ReadFile(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all strings.Builder
+		for line := range strings.Lines(ids.Replace(string(text))) {
+			all.WriteString(change(filepath.Base(p), line))
+		}
+		if err := os.WriteFile(filepath.Join(dir, filepath.Base(p)), []byte(all.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	profile, ok := engine.Lookup(engineName)
+	if !ok {
+		t.Fatalf("there is no %s", engineName)
+	}
+	return New(&serving.Server{Deployment: stackOf{dir: dir}, Roles: []backends.Role{{Name: "prefill", Replicas: 1}, {Name: "decode", Replicas: 1}, {Name: "frontend", Replicas: 1}}}, profile)
+}
+
+func same(_, line string) string { return line }
+
+// Dynamo's own ids of requests and workers are joined to ours and to the pods: by both of
+// its forms of lines, and of a frontend that picks workers by turns.
+func TestWays_dynamo(t *testing.T) {
+	want := result.Way{Prefill: "disagg-prefill-0", Decode: "disagg-decode-0", PickedPrefill: "disagg-prefill-0", PickedDecode: "disagg-decode-0", Decision: result.PrefillDecode}
+	for _, from := range []string{"dynamo", "dynamo-jsonl", "dynamo-turns"} {
+		r, ways, err := dynamoLogs(t, from, "dynamo-disagg", same).Routing("c0ffee-t01-a01")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(ways.Of) != 2 || *ways.Of[Key{0, 3}] != want || *ways.Of[Key{0, 12}] != want {
+			t.Errorf("%s: ways %+v of %d", from, ways.Of[Key{0, 3}], len(ways.Of))
+		}
+		if got := r.String(); got != "prefill 2 (2); decode 2 (2); picked_prefill 2 (2); picked_decode 2 (2)" {
+			t.Errorf("%s: routing %s", from, got)
+		}
+		if needs := ways.Needs(); ways.Renamed || len(ways.Moved) > 0 || len(ways.Unprinted) != 1 || !strings.Contains(needs, "mock workers move no cache") {
+			t.Errorf("%s: %+v, needs %s", from, ways.Unprinted, needs)
+		}
+		if _, missing := ways.Missing(measured(3, 12)); missing {
+			t.Errorf("%s: something of two whole ways is missing", from)
+		}
+	}
+}
+
+// Without the frontend's lines no id of Dynamo is known to be one of ours, and the finding
+// says what prints them.
+func TestWays_dynamoUnknown(t *testing.T) {
+	l := dynamoLogs(t, "dynamo", "dynamo-disagg", func(name, line string) string {
+		if strings.HasPrefix(name, "frontend") {
+			return ""
+		}
+		return line
+	})
+	r, ways, err := l.Routing("c0ffee-t01-a01")
+	if err != nil || len(ways.Of) > 0 || ways.Renamed || r == nil || len(r.Requests) > 0 {
+		t.Fatalf("ways %+v, routing %+v: %v", ways, r, err)
+	}
+	f, missing := ways.Missing(measured(3))
+	if !missing || !strings.Contains(f.Text, "frontend took the request, and gave it an id of its own (the frontend with DYN_LOG=info, its default") {
+		t.Errorf("finding %+v", f)
+	}
+	// A worker whose log has nothing: it is not known which pod its id is.
+	l = dynamoLogs(t, "dynamo", "dynamo-disagg", func(name, line string) string {
+		if strings.HasPrefix(name, "prefill") {
+			return ""
+		}
+		return line
+	})
+	_, ways, err = l.Routing("c0ffee-t01-a01")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if way := ways.Of[Key{0, 3}]; way == nil || *way != (result.Way{Decode: "disagg-decode-0", PickedDecode: "disagg-decode-0", Decision: result.PrefillDecode}) {
+		t.Errorf("way %+v", way)
+	}
+	// A gateway that gives requests ids of its own.
+	l = dynamoLogs(t, "dynamo", "dynamo-disagg", func(_, line string) string { return strings.ReplaceAll(line, "c0ffee-t01-a01", "other") })
+	if _, ways, err = l.Routing("c0ffee-t01-a01"); err != nil || !ways.Renamed {
+		t.Errorf("ways %+v: %v", ways, err)
+	}
+}
+
+// Where one kind of worker does both, the router picks one, and nothing of a prefill is
+// missing.
+func TestWays_dynamoTogether(t *testing.T) {
+	l := dynamoLogs(t, "dynamo", "dynamo", func(name, line string) string {
+		if strings.HasPrefix(name, "prefill") || strings.Contains(line, "Selected worker") && strings.Contains(line, "=\x1b[0mprefill") {
+			return ""
+		}
+		return strings.ReplaceAll(line, "3034735782752379581", "12647254487701359042")
+	})
+	_, ways, err := l.Routing("c0ffee-t01-a01")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if way := ways.Of[Key{0, 3}]; way == nil || *way != (result.Way{Decode: "disagg-decode-0", PickedDecode: "disagg-decode-0", Decision: result.DecodeOnly}) {
+		t.Errorf("way %+v", way)
+	}
+	if _, missing := ways.Missing(measured(3, 12)); missing || len(ways.Unprinted) > 0 {
+		t.Errorf("missing: %+v", ways.Unprinted)
+	}
+}
