@@ -88,7 +88,8 @@ var paths = map[string]string{
 	"Gateway":                  "/apis/gateway.networking.k8s.io/v1/namespaces/%s/gateways",
 	"Role":                     "/apis/rbac.authorization.k8s.io/v1/namespaces/%s/roles",
 	"RoleBinding":              "/apis/rbac.authorization.k8s.io/v1/namespaces/%s/rolebindings",
-	"ResourceQuota":            "/api/v1/namespaces/%s/resourcequotas", "PriorityClass": "/apis/scheduling.k8s.io/v1/priorityclasses",
+	"PersistentVolume":         "/api/v1/persistentvolumes", "PersistentVolumeClaim": "/api/v1/namespaces/%s/persistentvolumeclaims",
+	"ResourceQuota": "/api/v1/namespaces/%s/resourcequotas", "PriorityClass": "/apis/scheduling.k8s.io/v1/priorityclasses",
 }
 
 // apply creates the objects of a manifest in a namespace, or in none.

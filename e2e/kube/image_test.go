@@ -105,6 +105,8 @@ func packed(archive, name string, entrypoint []string, files ...file) error {
 	), 0o600)
 }
 
+// A file of an image. One whose name ends in a slash is a folder that everybody may write
+// to.
 type file struct {
 	name string
 	text []byte
@@ -114,7 +116,11 @@ func archived(files ...file) []byte {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
 	for _, f := range files {
-		_ = w.WriteHeader(&tar.Header{Name: f.name, Size: int64(len(f.text)), Mode: 0o755})
+		h := &tar.Header{Name: f.name, Size: int64(len(f.text)), Mode: 0o755}
+		if strings.HasSuffix(f.name, "/") {
+			h.Typeflag, h.Mode = tar.TypeDir, 0o1777
+		}
+		_ = w.WriteHeader(h)
 		_, _ = w.Write(f.text)
 	}
 	_ = w.Close()
