@@ -119,7 +119,7 @@ func (a *app) stackLogs(ctx context.Context, c *cli.Command, since time.Duration
 		return nil, refusedByKube(err, namespace)
 	}
 	s := &stackLogs{api: api, stack: found, options: logs.Options{Since: from}}
-	if s.patterns, err = logEngine(cmp.Or(c.String("engine"), map[string]string{"llm-d": "llm-d", "kserve": "llm-d"}[found.Kind], "vllm")); err != nil {
+	if s.patterns, err = logEngine(cmp.Or(c.String("engine"), map[string]string{"llm-d": "llm-d", "kserve": "llm-d", "dynamo": "dynamo-disagg"}[found.Kind], "vllm")); err != nil {
 		return nil, err
 	}
 	s.reader = loglines.NewReader(&s.patterns.Logs)

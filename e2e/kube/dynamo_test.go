@@ -186,7 +186,7 @@ func TestDynamo_attach(t *testing.T) {
 		t.Errorf("routing.json has %d requests, not printed is %v", len(routing.Requests), routing.Unprinted)
 	}
 	for id := range routing.Requests {
-		stdout, _, code := lab.as(t, sweep, "reader", "logs", "--timeline", "--engine", "dynamo-disagg", "--request", id, filepath.Join(attempts[0], "logs"))
+		stdout, _, code := lab.as(t, sweep, "reader", "logs", "--kube", ns+"/dgd/disagg", "--timeline", "--request", id)
 		if code != 0 || !strings.Contains(stdout, "disagg-prefill-0/main") || !strings.Contains(stdout, "disagg-decode-0/main") || !strings.Contains(stdout, "frontend answered the request") {
 			t.Errorf("timeline of %s: exit %d\n%s", id, code, stdout)
 		}
