@@ -84,7 +84,7 @@ func (s *Story) Add(source Source, at time.Time, text string) {
 			return
 		}
 	}
-	if strings.Contains(text, s.request) {
+	if names(text, s.request) {
 		s.named++
 	}
 }
@@ -103,11 +103,21 @@ func sameRequest(a, b string) bool {
 	if len(a) > len(b) {
 		a, b = b, a
 	}
-	if a == b || len(a) < shortestID {
-		return a == b
+	return a == b || len(a) >= shortestID && names(b, a)
+}
+
+// names says whether a text has an id that is no part of a longer one.
+func names(text, id string) bool {
+	for {
+		before, after, found := strings.Cut(text, id)
+		if !found {
+			return false
+		}
+		if !continues(before[max(0, len(before)-1):]) && !continues(after[:min(len(after), 1)]) {
+			return true
+		}
+		text = after
 	}
-	before, after, found := strings.Cut(b, a)
-	return found && !continues(before[max(0, len(before)-1):]) && !continues(after[:min(len(after), 1)])
 }
 
 // continues says whether a character next to an id makes it another id, as the last of n12
