@@ -69,7 +69,7 @@ func buildEngines(archive string) error {
 	}
 	text, err := exec.Command(python, "-c", "import json, os, sys; print(json.dumps([sys.base_prefix, os.path.realpath(sys.executable), os.path.dirname(os.__file__)]))").Output()
 	if err != nil {
-		return fmt.Errorf("%s: %w: is there %s?", python, err, "task engines:dynamo")
+		return fmt.Errorf("%s: %w: make it by task engines:dynamo", python, err)
 	}
 	var base [3]string // the prefix, the program, the modules
 	if err := json.Unmarshal(text, &base); err != nil {
@@ -104,7 +104,7 @@ func buildEngines(archive string) error {
 			return nil
 		})
 		if err != nil {
-			return err
+			return fmt.Errorf("%w: make it by task engines:dynamo engines:llamacpp", err)
 		}
 	}
 	libraries, err := exec.Command("ldd", linked...).Output()
