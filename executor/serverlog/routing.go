@@ -23,8 +23,8 @@ import (
 // phase of each request, as its log says. The warm-up's requests are among them.
 type Routing struct {
 	Workers []RoutedWorker `json:"workers"` // by phase, and by requests from most to least
-	// Requests are, by the router's own id of a request (what a chat completion
-	// has after "chatcmpl-"), the worker of each phase.
+	// Requests are the worker of each phase by the id that we sent a request with, where the
+	// logs have it, else by the router's own (what a chat completion has after "chatcmpl-").
 	Requests map[string]map[string]string `json:"requests"`
 	// Unprinted are the kinds of lines that would tell more, and that the servers did not
 	// print.
