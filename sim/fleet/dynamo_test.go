@@ -302,6 +302,7 @@ func TestDynamo_disaggregated(t *testing.T) {
 func TestUsage(t *testing.T) {
 	for _, c := range []struct{ args, say string }{
 		{"--engine=dynamo --role=wheel", "invalid choice"},
+		{"--engine=llm-d --role=epp --picker=best", "choose from max-score, every-pair, same-pair"},
 		{"--engine=vllm --role=worker", "has no roles"},
 		{"--engine=dynamo --role=frontend --max-num-seqs=3", "unrecognized arguments: --max-num-seqs=3"},
 		{"--engine=dynamo --role=frontend --router-mode=random", "--router-mode"},

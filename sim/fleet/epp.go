@@ -29,8 +29,10 @@ type picker struct {
 	lines  *debugLog
 	client *http.Client
 	router router
+	mode   string // one of pickers
 
 	decoders, prefillers []*endpoint
+	turn                 atomic.Uint64
 	nextID               atomic.Uint64
 
 	mu   sync.Mutex
@@ -56,6 +58,7 @@ type picked struct {
 	id      string // of the gateway
 	model   string
 	bytes   int
+	turn    int // among all requests
 	choices []*choice
 }
 
@@ -77,7 +80,7 @@ func runPicker(ctx context.Context, o options, l net.Listener, log *log.Logger) 
 	defer client.CloseIdleConnections()
 	p := &picker{
 		board: newBoard([]string{"llm-d-epp"}, "pool", poolName), log: log, lines: newDebugLog(log.Writer(), o.verbose), client: client,
-		decoders: endpoints(o.workers), prefillers: endpoints(o.prefillers), open: map[uint64]*picked{},
+		mode: o.picker, decoders: endpoints(o.workers), prefillers: endpoints(o.prefillers), open: map[uint64]*picked{},
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
@@ -257,7 +260,7 @@ func (p *picker) pick(w http.ResponseWriter, r *http.Request) {
 	}
 	// A prompt that cannot be read has no prefix, and its server will say so.
 	prompt, _ := b.tokens(strings.HasSuffix(path, "/chat/completions"))
-	req := &picked{id: r.Header.Get("X-Request-Id"), model: b.Model, bytes: len(raw)}
+	req := &picked{id: r.Header.Get("X-Request-Id"), model: b.Model, bytes: len(raw), turn: int(p.turn.Add(1) - 1)} //nolint:gosec // far below 2^63
 	p.lines.assembled(req)
 	to := p.choose(req, ready, decode, prompt)
 	out := pick{ID: p.nextID.Add(1), Destination: to.host}
@@ -300,6 +303,9 @@ func (p *picker) choose(req *picked, from []*endpoint, phase string, prompt []ui
 	var best *endpoint
 	var chosen *choice
 	var score float64
+	if fixed := p.fixed(req, phase); fixed >= 0 {
+		from = []*endpoint{from[fixed%len(from)]}
+	}
 	for i := range from {
 		e := from[(turn+i)%len(from)]
 		c := weigh(e.worker, phase, prompt)
@@ -316,6 +322,18 @@ func (p *picker) choose(req *picked, from []*endpoint, phase string, prompt []ui
 	req.choices = append(req.choices, chosen)
 	p.both("scheduler_attempts_total", "status", "success", "model", req.model, "endpoint", best.host, "port", best.port).add(1)
 	return best
+}
+
+// fixed is which server takes a request whatever the scores say, or -1.
+func (p *picker) fixed(req *picked, phase string) int {
+	switch {
+	case p.mode == maxScore:
+		return -1
+	case p.mode == everyPair && phase == prefill:
+		return req.turn / max(len(up(p.decoders)), 1)
+	default:
+		return req.turn
+	}
 }
 
 // queue is what waits at a server, by its last scrape.

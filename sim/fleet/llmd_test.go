@@ -21,7 +21,7 @@ type llmd struct {
 	prefill, decode, sidecar []*process
 }
 
-func startLLMD(t *testing.T, prefillers int) *llmd {
+func startLLMD(t *testing.T, prefillers int, picker ...string) *llmd {
 	t.Helper()
 	role := func(name string, more ...string) *process {
 		return start(t, append([]string{"--engine=llm-d", "--role=" + name}, more...)...)
@@ -39,7 +39,7 @@ func startLLMD(t *testing.T, prefillers int) *llmd {
 		d.decode = append(d.decode, p)
 		d.sidecar = append(d.sidecar, role("sidecar", "--worker-urls="+p.url))
 	}
-	args := []string{"--worker-urls=" + urls(d.sidecar)}
+	args := append([]string{"--worker-urls=" + urls(d.sidecar)}, picker...)
 	for range prefillers {
 		d.prefill = append(d.prefill, role("prefill", engineArgs...))
 	}
@@ -153,6 +153,24 @@ func TestLLMD_decodeOnly(t *testing.T) {
 	for i, p := range d.decode {
 		if n := value(t, p, "vllm:request_success_total", "finished_reason", "length"); n != 2 {
 			t.Errorf("server %d had %v requests, want 2", i, n)
+		}
+	}
+}
+
+// What every pair or the same pair moves between is known beforehand.
+func TestLLMD_pickers(t *testing.T) {
+	for mode, want := range map[string][][2]int{
+		"every-pair": {{0, 0}, {0, 1}, {1, 0}, {1, 1}, {0, 0}},
+		"same-pair":  {{0, 0}, {1, 1}, {0, 0}},
+	} {
+		d := startLLMD(t, 2, "--picker="+mode)
+		for i, pair := range want {
+			before := [2]float64{value(t, d.prefill[pair[0]], "vllm:request_success_total"), value(t, d.decode[pair[1]], "vllm:request_success_total")}
+			ask(t, d.gateway.url, fmt.Sprintf(chat, "x", 4))
+			after := [2]float64{value(t, d.prefill[pair[0]], "vllm:request_success_total"), value(t, d.decode[pair[1]], "vllm:request_success_total")}
+			if after[0] != before[0]+1 || after[1] != before[1]+1 {
+				t.Errorf("%s: request %d did not go over the pair %v", mode, i, pair)
+			}
 		}
 	}
 }

@@ -31,6 +31,7 @@ type options struct {
 	publish             bool   // the engine's metrics too
 	release             string // of Dynamo
 	least               int    // workers before the first counts
+	picker              string // of llm-d's endpoint picker, one of pickers
 	verbose             int    // level of the log of llm-d's sidecar and picker
 	rest                []string
 }
@@ -51,7 +52,10 @@ Roles of an engine in several processes, as --engine dynamo|llm-d --role ROLE:
                            server behind it
           epp              --host --port (metrics too), --worker-urls of
                            sidecars, --prefill-urls of prefill servers, each
-                           with the name of its pod after #
+                           with the name of its pod after #;
+                           --picker max-score, or every-pair and same-pair: all
+                           pairs of servers in turn, or the first of each kind
+                           together, the second of each, ...
           sidecar, epp     --zap-log-level 4 logs each request (also -v)
           gateway          --host --port, --epp-url URL
 `
@@ -85,8 +89,18 @@ const (
 // RouterModes are how Dynamo's frontend may choose a worker.
 var RouterModes = []string{"round-robin", "kv"}
 
+// How the endpoint picker of llm-d chooses: as the real one does, or so that it is known
+// beforehand between which servers KV caches move.
+const (
+	maxScore  = "max-score"
+	everyPair = "every-pair"
+	samePair  = "same-pair"
+)
+
+func pickers() []string { return []string{maxScore, everyPair, samePair} }
+
 func parseOptions(args []string) (*options, error) {
-	o := &options{host: "127.0.0.1", port: 8000, inner: "vllm", router: "round-robin", release: newest}
+	o := &options{host: "127.0.0.1", port: 8000, inner: "vllm", router: "round-robin", release: newest, picker: maxScore}
 	list := func(to *[]string) func(string) error {
 		return func(v string) error {
 			for item := range strings.SplitSeq(v, ",") {
@@ -120,7 +134,7 @@ func parseOptions(args []string) (*options, error) {
 		"port": number(&o.port), "system-port": number(&o.systemPort), "min-initial-workers": number(&o.least), "discovery": text(&o.discovery),
 		"worker-urls": list(&o.workers), "prefill-urls": list(&o.prefillers), "epp-url": list(&epp),
 		"router-mode": text(&o.router), "dynamo-version": text(&o.release),
-		"v": level, "zap-log-level": level,
+		"v": level, "zap-log-level": level, "picker": text(&o.picker),
 	}
 	var both []string // flags of ours that the engine inside has too
 	for len(args) > 0 {
@@ -160,6 +174,8 @@ func parseOptions(args []string) (*options, error) {
 		return nil, fmt.Errorf("argument --role: invalid choice: %q (choose from %s)", o.role, strings.Join(Roles(o.engine), ", "))
 	case !slices.Contains(RouterModes, o.router):
 		return nil, fmt.Errorf("argument --router-mode: invalid choice: %q (choose from %s)", o.router, strings.Join(RouterModes, ", "))
+	case !slices.Contains(pickers(), o.picker):
+		return nil, fmt.Errorf("argument --picker: invalid choice: %q (choose from %s)", o.picker, strings.Join(pickers(), ", "))
 	case o.release != newest && o.release != older:
 		return nil, fmt.Errorf("argument --dynamo-version: invalid choice: %q (choose from %s, %s)", o.release, newest, older)
 	case Computes(o.engine, o.role):
