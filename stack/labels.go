@@ -131,7 +131,7 @@ func kindOf(p *pod) string {
 }
 
 // notMain are containers that stand beside the one that does the work.
-var notMain = []string{"routing-proxy", "envoy", "istio-proxy", "agentgateway", "linkerd-proxy", "sidecar-frontend"}
+var notMain = []string{"routing-proxy", "envoy", "envoy-proxy", "istio-proxy", "agentgateway", "agentgateway-proxy", "linkerd-proxy", "sidecar-frontend"}
 
 // mainOf is the container that does the work of a pod: the one with a GPU, else the
 // first that is not known to stand beside another.
