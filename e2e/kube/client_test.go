@@ -89,6 +89,9 @@ var paths = map[string]string{
 	"Role":                     "/apis/rbac.authorization.k8s.io/v1/namespaces/%s/roles",
 	"RoleBinding":              "/apis/rbac.authorization.k8s.io/v1/namespaces/%s/rolebindings",
 	"PersistentVolume":         "/api/v1/persistentvolumes", "PersistentVolumeClaim": "/api/v1/namespaces/%s/persistentvolumeclaims",
+	"ClusterRole":        "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+	"ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+	"ServiceAccount":     "/api/v1/namespaces/%s/serviceaccounts", "ConfigMap": "/api/v1/namespaces/%s/configmaps",
 	"ResourceQuota": "/api/v1/namespaces/%s/resourcequotas", "PriorityClass": "/apis/scheduling.k8s.io/v1/priorityclasses",
 }
 

@@ -44,10 +44,7 @@ func TestDisagg(t *testing.T) {
 	const ns = "disagg"
 	lab.namespace(t, ns)
 	lab.mayRead(t, sweep, ns)
-	role, _, _ := lab.as(t, sweep, "reader", "probe", "--kube", ns, "--print-role")
-	lab.apply(t, ns, strings.Replace(strings.Replace(role, "name: sweep-attach", "name: lister", 1), "[pods/log]", "[pods/none]", 1))
-	lab.apply(t, ns, `{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: lister},
-		roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: lister}, subjects: [{kind: User, apiGroup: rbac.authorization.k8s.io, name: lister}]}`)
+	lab.mayList(t, sweep, ns)
 	lab.attachable(t, ns, "testdata/disagg.yaml", map[string]string{"P0": "prefill-0", "D0": "decode-0", "D1": "decode-1", "EPP": "pd-epp"})
 	dir := t.TempDir()
 	plan := filepath.Join(dir, "disagg.yaml")
@@ -59,35 +56,7 @@ func TestDisagg(t *testing.T) {
 	run := func(user, name string, during func(event string), args ...string) (out string, pairs []string) {
 		t.Helper()
 		out = filepath.Join(dir, name)
-		cmd := exec.Command(sweep, append([]string{"run", "-o", out, "--events", "-", plan}, args...)...)
-		cmd.Env = append(os.Environ(), "KUBECONFIG="+lab.file(user+".kubeconfig"))
-		cmd.Stderr = os.Stderr
-		events, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		for lines := bufio.NewScanner(events); lines.Scan(); {
-			if strings.Contains(lines.Text(), "a KV cache over") {
-				pairs = append(pairs, lines.Text())
-			}
-			if during != nil {
-				during(lines.Text())
-			}
-		}
-		_ = cmd.Wait() // its rows say how it ended
-		return out, pairs
-	}
-	// attempt is the folder of the attempt at a trial.
-	attempt := func(out, trial string) string {
-		t.Helper()
-		found, err := filepath.Glob(filepath.Join(out, "cells", "*", trial, "a01"))
-		if err != nil || len(found) != 1 {
-			t.Fatalf("%s has the attempts %v", out, found)
-		}
-		return found[0]
+		return out, lab.measured(t, user, out, plan, during, args...)
 	}
 
 	t.Run("told", func(t *testing.T) {
@@ -100,7 +69,7 @@ func TestDisagg(t *testing.T) {
 		if len(pairs) != 1 || !strings.Contains(pairs[0], "at most 4 completions of 1024 prompt tokens") {
 			t.Errorf("notices %q", pairs)
 		}
-		a := attempt(out, "t01")
+		a := attempt(t, out, "t01")
 		for file, want := range map[string]string{
 			"router.pd-epp.epp.log": "LLM request assembled", "prefill.prefill-0.modelserver.log": "Finished sending KV transfer",
 			"decode.decode-0.routing-proxy.log": "sending prefill request", "decode.decode-0.modelserver.log": "Finished recving KV transfer",
@@ -117,20 +86,8 @@ func TestDisagg(t *testing.T) {
 		if err := json.Unmarshal([]byte(read(t, filepath.Join(a, "routing.json"))), &routing); err != nil || len(routing.Unprinted) > 0 {
 			t.Errorf("routing.json: %v, not printed: %v", err, routing.Unprinted)
 		}
-		f, err := os.Open(filepath.Join(a, "requests.parquet"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer f.Close()
-		st, err := f.Stat()
-		if err != nil {
-			t.Fatal(err)
-		}
 		used := map[string]int{}
-		for r, err := range store.ReadRequests(f, st.Size()) {
-			if err != nil {
-				t.Fatal(err)
-			}
+		for _, r := range requests(t, a) {
 			if r.Status != result.Completed {
 				continue
 			}
@@ -186,6 +143,72 @@ func TestDisagg(t *testing.T) {
 			t.Errorf("%s is\n%.1000s", previous[0], text)
 		}
 	})
+}
+
+// mayList binds the shipped Role without its right to read logs to the user lister.
+func (n *node) mayList(t *testing.T, sweep, ns string) {
+	t.Helper()
+	role, _, _ := n.as(t, sweep, "reader", "probe", "--kube", ns, "--print-role")
+	n.apply(t, ns, strings.Replace(strings.Replace(role, "name: sweep-attach", "name: lister", 1), "[pods/log]", "[pods/none]", 1))
+	n.apply(t, ns, `{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: lister},
+		roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: lister}, subjects: [{kind: User, apiGroup: rbac.authorization.k8s.io, name: lister}]}`)
+}
+
+// measured runs a plan into a run directory, whose rows say how it ended, and returns its
+// notices of the warm-up over pairs. It calls during with each event.
+func (n *node) measured(t *testing.T, user, out, plan string, during func(event string), args ...string) (pairs []string) {
+	t.Helper()
+	cmd := exec.Command(n.file("sweep"), append([]string{"run", "-o", out, "--events", "-", plan}, args...)...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+n.file(user+".kubeconfig"))
+	cmd.Stderr = os.Stderr
+	events, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for lines := bufio.NewScanner(events); lines.Scan(); {
+		if strings.Contains(lines.Text(), "a KV cache over") {
+			pairs = append(pairs, lines.Text())
+		}
+		if during != nil {
+			during(lines.Text())
+		}
+	}
+	_ = cmd.Wait()
+	return pairs
+}
+
+// attempt is the folder of the attempt at a trial.
+func attempt(t *testing.T, out, trial string) string {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(out, "cells", "*", trial, "a01"))
+	if err != nil || len(found) != 1 {
+		t.Fatalf("%s has the attempts %v", out, found)
+	}
+	return found[0]
+}
+
+// requests are those of an attempt.
+func requests(t *testing.T, attempt string) (list []store.Request) {
+	t.Helper()
+	f, err := os.Open(filepath.Join(attempt, "requests.parquet"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for r, err := range store.ReadRequests(f, st.Size()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, r)
+	}
+	return list
 }
 
 // kill ends the process of a container, and waits until another one runs.

@@ -13,14 +13,17 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 )
 
 // appImage is the image of the pods, their sandbox included. baseImage has what load pods
-// need in the default one, from this machine: a shell and a few tools.
+// need in the default one, from this machine: a shell and a few tools. envoyImage has Envoy
+// and the simulated picker that it asks.
 const (
-	appImage  = "lab.test/app:1"
-	baseImage = "docker.io/library/busybox:1.37"
+	appImage   = "lab.test/app:1"
+	baseImage  = "docker.io/library/busybox:1.37"
+	envoyImage = "lab.test/envoy:1"
 )
 
 // buildImages builds the tests' program and sweep, and packs both as an archive of an OCI
@@ -48,36 +51,64 @@ func buildImages(folder string) error {
 
 // buildBase packs the tools with the libraries that they need.
 func buildBase(folder string) error {
-	var files []file
-	known := map[string]bool{}
-	add := func(name, from string) error {
-		if known[name] {
-			return nil
-		}
-		known[name] = true
-		text, err := os.ReadFile(from)
-		files = append(files, file{name, text})
-		return err
-	}
+	l := linked{}
 	for _, tool := range []string{"sh", "gzip", "sha256sum", "chmod", "mv", "sleep"} {
 		from, err := exec.LookPath(tool)
 		if err != nil {
 			return err
 		}
-		libraries, err := exec.Command("ldd", from).Output()
-		if err != nil {
-			return fmt.Errorf("ldd %s: %w", from, err)
-		}
-		if err := add("bin/"+tool, from); err != nil {
+		if err := l.add("bin/"+tool, from); err != nil {
 			return err
 		}
-		for _, at := range regexp.MustCompile(`/[^ )]+`).FindAllString(string(libraries), -1) {
-			if err := add(strings.TrimPrefix(at, "/"), at); err != nil {
-				return err
-			}
-		}
 	}
-	return packed(filepath.Join(folder, "base.tar"), baseImage, nil, files...)
+	return packed(filepath.Join(folder, "base.tar"), baseImage, nil, l.files...)
+}
+
+// buildEnvoy packs Envoy, with the libraries that it needs, the picker and sweep.
+func buildEnvoy(folder string) error {
+	picker := filepath.Join(folder, "picker")
+	build := exec.Command("go", "build", "-C", "../../tools/picker", "-trimpath", "-ldflags", "-s -w", "-o", picker, ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	l := linked{}
+	if err := l.add("envoy", "../../.engines/envoy/proxy/envoy"); err != nil {
+		return err
+	}
+	for name, at := range map[string]string{"picker": picker, "sweep": filepath.Join(folder, "sweep")} {
+		program, err := os.ReadFile(at)
+		if err != nil {
+			return err
+		}
+		l.files = append(l.files, file{name, program})
+	}
+	return packed(filepath.Join(folder, "envoy.tar"), envoyImage, nil, l.files...)
+}
+
+// linked are programs of this machine, and the libraries that they need.
+type linked struct{ files []file }
+
+func (l *linked) add(name, from string) error {
+	libraries, err := exec.Command("ldd", from).Output()
+	if err != nil {
+		return fmt.Errorf("ldd %s: %w", from, err)
+	}
+	as := map[string]string{name: from}
+	for _, at := range regexp.MustCompile(`/[^ )]+`).FindAllString(string(libraries), -1) {
+		as[strings.TrimPrefix(at, "/")] = at
+	}
+	for name, from := range as {
+		if slices.ContainsFunc(l.files, func(f file) bool { return f.name == name }) {
+			continue
+		}
+		text, err := os.ReadFile(from)
+		if err != nil {
+			return err
+		}
+		l.files = append(l.files, file{name, text})
+	}
+	return nil
 }
 
 // packed writes the archive of an OCI image of one layer.
