@@ -24,10 +24,10 @@ type Load struct {
 	MaxInFlight int     `yaml:"max_in_flight,omitempty" doc:"Open loop: most requests in flight. A request beyond it waits, and its lateness is measured." default:"the driver's own limit" min:"1" max:"65536" unit:"requests" example:"256"`
 
 	// Start is "" if the workers begin one after the other.
-	Start string `yaml:"start,omitempty" doc:"Closed loop: start the workers one after the other, evenly over the time that a request of the warm-up took, or all at once." default:"staggered" enum:"staggered,together" example:"together"`
+	Start string `yaml:"start,omitempty" doc:"Closed loop: start the workers one after the other, evenly over the time that a request of the warm-up took, or a conversation of such requests, or all at once." default:"staggered" enum:"staggered,together" example:"together"`
 
-	Requests          int           `yaml:"requests,omitempty" doc:"Requests of one trial after the ramp. The first request of each worker of a closed loop, and the requests due in the ramp of an open loop, are added. With duration, the first limit reached ends the trial." min:"1" max:"5000000" unit:"requests" example:"300"`
-	RequestsPerWorker int           `yaml:"requests_per_worker,omitempty" doc:"Closed loop: requests of one trial for each worker, instead of requests. The first request of each worker is added." min:"1" max:"5000000" unit:"requests" example:"40"`
+	Requests          int           `yaml:"requests,omitempty" doc:"Requests of one trial after the ramp. The first request of each worker of a closed loop, or one conversation of each, and the requests due in the ramp of an open loop, are added. With duration, the first limit reached ends the trial." min:"1" max:"5000000" unit:"requests" example:"300"`
+	RequestsPerWorker int           `yaml:"requests_per_worker,omitempty" doc:"Closed loop: requests of one trial for each worker, instead of requests. The first request of each worker is added, or one conversation." min:"1" max:"5000000" unit:"requests" example:"40"`
 	Duration          time.Duration `yaml:"duration,omitempty" doc:"How long one trial sends. Requests in flight then end by their deadline." unit:"s" example:"60s"`
 	Warmup            Warmup        `yaml:"warmup,omitempty" doc:"Requests before a trial is measured." example:"{requests: 16}"`
 	Until             *Until        `yaml:"until,omitempty" doc:"End a trial as soon as a metric is known well enough. requests, requests_per_worker or duration is then its cap." example:"{metric: p95_ttft_ms, within: 5%}"`

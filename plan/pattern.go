@@ -80,15 +80,30 @@ func (l Load) PeakRate() float64 {
 	return 0
 }
 
-// Total is how many requests one trial sends, the first of each of a closed loop's
-// workers among them; 0 if they are not counted. What is due in the ramp of an
+// Total is how many requests one trial sends, those in which a closed loop's workers
+// begin among them; 0 if they are not counted. What is due in the ramp of an
 // open loop comes on top: at most as many again, once the warm-up has told how
 // long that is.
 func (l Load) Total() int {
 	if l.Requests == 0 || l.Open() {
 		return l.Requests
 	}
-	return l.Requests + l.Concurrency
+	return l.Requests + l.Concurrency*l.StartsOver()
+}
+
+// StartsOver is over how many of its requests the workers of a closed loop begin, which
+// come on top of those that are asked for: over one, or over a whole conversation, so that
+// at any time some are at its first turn and some at each other. It is at most half of what
+// is asked of a worker: then no start would bring all turns about.
+func (l Load) StartsOver() int {
+	if l.Conversation == nil || !l.Staggered() {
+		return 1
+	}
+	turns := l.Conversation.Turns
+	if l.Requests > 0 {
+		turns = min(turns, l.Requests/max(1, 2*l.Concurrency))
+	}
+	return max(1, turns)
 }
 
 // WarmupRequests is how many requests are sent before a trial, 0 if that is as

@@ -3,13 +3,18 @@ package rehearse
 import (
 	"context"
 	"errors"
+	"math"
 	"testing"
 
 	"sweep.dev/sweep/executor"
+	"sweep.dev/sweep/executor/workload"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/plan/plantest"
 	"sweep.dev/sweep/predict"
+	"sweep.dev/sweep/rehearse/virtual"
+	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
+	"sweep.dev/sweep/result/timeline"
 	"sweep.dev/sweep/rundir"
 	"sweep.dev/sweep/search"
 	"sweep.dev/sweep/sim/core"
@@ -151,6 +156,42 @@ func TestRun_bound(t *testing.T) {
 		r, err := run(t.Context(), c, work*len(c.Deployments))
 		if err != nil || len(r.Cut) != len(c.Deployments) || len(r.Trials) != want*len(c.Deployments) {
 			t.Errorf("work %d: %v, %d trials, cut %v", work, err, len(r.Trials), r.Cut)
+		}
+	}
+}
+
+// Conversations are at all of their turns at any time of the plateau, so that neither the
+// lengths of prompts nor TTFT rise and fall with the turn that all are at.
+func TestRun_turns(t *testing.T) {
+	t.Parallel()
+	const turns = 6
+	c := config(t,
+		`matrix: {engine: vllm, gpu: h100, concurrency: 48}`,
+		`load: {requests_per_worker: 30, max_tokens: 64, output: natural, think_time: 1s, conversation: {turns: 6}, prompts: {input_tokens: 300}}`,
+	)
+	r := &rehearsal{Config: c, inputs: workload.New(c.Plan)}
+	engine, err := c.Engine(c.Deployments[0].Server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := trial{rehearsal: r, job: job{of: c.Deployments[0], engine: engine}, cell: c.Deployments[0].Cells[0], n: 1}
+	requests, err := one.send(t.Context(), virtual.New(virtual.Server{Engine: *engine, Ask: one.ask, Work: MaxWork}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	span := timeline.Assign(requests, one.cell.Load.Concurrency)
+	const parts = 4 * turns // four conversations follow each other
+	var sum, n [parts]float64
+	for _, r := range requests {
+		if r.Phase == result.Plateau {
+			at := min(parts-1, int(parts*(r.Sent-span.From)/span.Length()))
+			sum[at] += float64(r.Turn)
+			n[at]++
+		}
+	}
+	for i := range parts {
+		if mean := sum[i] / n[i]; math.Abs(mean-(turns-1)/2.) > 0.8 {
+			t.Errorf("part %d of the plateau: %.0f requests are at turn %.1f in the mean", i, n[i], mean)
 		}
 	}
 }

@@ -102,14 +102,7 @@ func (t *trial) send(ctx context.Context, server *virtual.Session) ([]result.Req
 			return nil, err
 		}
 	}
-	if l.Open() || l.Staggered() {
-		if c.Ramp = timeline.Ramp(pointers(all), l.Open()); c.Ramp > 0 {
-			c.Ramp += l.ThinkTime
-		}
-		if l.Staggered() {
-			c.Ramp = attempt.Spacing(c.Ramp, t.n)
-		}
-	}
+	c.Ramp = attempt.Begin(l, c.MeanTurns(), pointers(all), t.n)
 	if err := send(c, 0); err != nil {
 		return nil, err
 	}

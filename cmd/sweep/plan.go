@@ -169,7 +169,7 @@ func trialEstimate(s plan.Server, l plan.Load, scale float64) time.Duration {
 	case n > 0:
 		byCount := rounds(n) * (request + l.ThinkTime)
 		if l.Staggered() {
-			byCount += (request + l.ThinkTime) * time.Duration(workers-1) / time.Duration(2*workers)
+			byCount += time.Duration(l.StartsOver()) * (request + l.ThinkTime) * time.Duration(workers-1) / time.Duration(2*workers)
 		}
 		if sends > 0 {
 			byCount = min(byCount, sends)

@@ -47,18 +47,35 @@ func (a *Attempt) warmUp(ctx context.Context, d sender) error {
 	if err != nil {
 		return err
 	}
-	if l.Open() || l.Staggered() {
-		if a.ramp = timeline.Ramp(a.records.all(), l.Open()); a.ramp > 0 {
-			a.ramp += l.ThinkTime
-		}
-		if l.Staggered() {
-			a.ramp = Spacing(a.ramp, a.trial.Key.Trial)
-		}
-	}
+	a.ramp = Begin(l, c.MeanTurns(), a.records.all(), a.trial.Key.Trial)
 	if sent < want {
 		a.sink.Note(short(sent, want, l.Staggered() && a.ramp == 0))
 	}
 	return nil
+}
+
+// Begin is how long a load takes to begin in a trial, from 1, as the requests of its warm-up
+// tell: see [timeline.Ramp] and [Spacing]. It is 0 if they do not, and if all workers begin
+// at once.
+//
+// The workers of conversations begin over a whole one, of so many turns in the mean. If they
+// began over one turn, all would be at the same turn all the time, and the lengths of prompts
+// and TTFT would rise and fall with it: a trial would measure where in that it ended. Of a
+// load by time it is half of that at most.
+func Begin(l plan.Load, turns float64, warmup iter.Seq[*result.Request], trial int) time.Duration {
+	took := timeline.Ramp(warmup, l.Open())
+	switch {
+	case l.Open() || took == 0:
+		return took
+	case !l.Staggered():
+		return 0
+	}
+	one := took + l.ThinkTime
+	whole := time.Duration(min(turns, float64(l.StartsOver()))*float64(one)) - l.ThinkTime // none follows the last turn
+	if l.Duration > 0 {
+		whole = min(whole, l.Duration/2)
+	}
+	return Spacing(max(one, whole), trial)
 }
 
 // Spacing is how long the slots of a closed loop take to begin in a trial, from 1:

@@ -70,11 +70,11 @@ func (in *Inputs) Claim(cell plan.Cell, trial int) (first int, err error) {
 // with first.
 func (in *Inputs) Source(cell plan.Cell, trial, first int) source.Config {
 	l := cell.Load
-	// Each slot's first request comes on top.
+	// Those in which the slots begin come on top.
 	l.Requests = l.Total()
 	if l.RequestsPerWorker > 0 {
 		l.Requests = 0 // the plan resolves it to the total
-		l.RequestsPerWorker++
+		l.RequestsPerWorker += l.StartsOver()
 	}
 	p := l.Prompts
 	c := source.Config{

@@ -28,6 +28,20 @@ type Conversation struct {
 
 func (c *Config) turns() int { return max(1, c.Conversation.Turns) }
 
+// MeanTurns is how long the conversations of the load are in the mean; 1 for single
+// requests.
+func (c *Config) MeanTurns() float64 {
+	n := len(c.Prompts.Entries)
+	if n == 0 || c.turns() == 1 {
+		return float64(c.turns())
+	}
+	all := 0
+	for entry := range n {
+		all += c.turnsOf(entry)
+	}
+	return float64(all) / float64(n)
+}
+
 // turnsOf is the length of the conversation that takes an entry.
 func (c *Config) turnsOf(entry int) int {
 	n := len(c.Prompts.Entries)
