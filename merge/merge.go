@@ -304,7 +304,7 @@ func (s *Set) Into(ctx context.Context, fx *effect.Effects, dir string) error {
 // manifest is that of the first run, for all of them.
 func (s *Set) manifest() (rundir.Manifest, error) {
 	m := s.sources[0].state.Manifest
-	m.Reuse, m.Merged = "", nil
+	m.Reuse, m.Merged, m.Rehearsed = "", nil, false
 	m.Trials = len(s.cells) * max(1, s.sources[0].resolved.Repeats)
 	var hosts, parts []string
 	id := sha256.New()

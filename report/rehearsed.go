@@ -3,6 +3,8 @@ package report
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 
 	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/report/compare"
@@ -46,14 +48,69 @@ type Rehearsal struct {
 	Missing   []PredictedNever `json:"not_rehearsed"`
 }
 
+// readRehearsal reads what was predicted of a run; nil if nothing was.
+func readRehearsal(dir string, state *rundir.State) (*Rehearsal, error) {
+	if !state.Manifest.Rehearsed {
+		return nil, nil
+	}
+	b, err := os.ReadFile(filepath.Join(dir, layout.Rehearsal))
+	if err != nil {
+		return nil, err
+	}
+	r := &Rehearsal{}
+	if err := json.Unmarshal(b, r); err != nil {
+		return nil, fmt.Errorf("%s: %w", layout.Rehearsal, err)
+	}
+	if r.Version != RehearsalVersion {
+		return nil, fmt.Errorf("%s has version %d, this sweep knows version %d", layout.Rehearsal, r.Version, RehearsalVersion)
+	}
+	return r, nil
+}
+
+// Search is what was predicted of a search for one objective; nil if nothing was.
+func (r *Rehearsal) Search(about, objective string) *Predicted {
+	if r == nil {
+		return nil
+	}
+	for i, p := range r.Searches {
+		if p.About == about && p.Objective == objective {
+			return &r.Searches[i]
+		}
+	}
+	return nil
+}
+
+// Cell is what was predicted of a cell; nil if nothing was.
+func (r *Rehearsal) Cell(id string) *PredictedCell {
+	if r == nil {
+		return nil
+	}
+	for i, c := range r.Cells {
+		if c.Cell == id {
+			return &r.Cells[i]
+		}
+	}
+	return nil
+}
+
 // Simulator holds the constants of the arithmetic that made a prediction.
 type Simulator struct {
-	Sweep             string  `json:"sweep"`              // version
-	MemoryEfficiency  float64 `json:"memory_efficiency"`  // share of the data sheet's bandwidth
-	ComputeEfficiency float64 `json:"compute_efficiency"` // share of its operations
-	StepOverhead      float64 `json:"step_overhead_ms"`
-	Turn              float64 `json:"turn_ms"` // from a server's last token to its client's next request
-	Jitter            float64 `json:"jitter"`  // standard deviation of the logarithm of a step's time
+	Sweep             string      `json:"sweep"`              // version
+	MemoryEfficiency  float64     `json:"memory_efficiency"`  // share of the data sheet's bandwidth
+	ComputeEfficiency float64     `json:"compute_efficiency"` // share of its operations
+	StepOverhead      float64     `json:"step_overhead_ms"`
+	Turn              float64     `json:"turn_ms"`          // from a server's last token to its client's next request
+	Jitter            float64     `json:"jitter"`           // standard deviation of the logarithm of a step's time
+	Fitted            []FittedFor `json:"fitted,omitempty"` // servers with measured rates in place of the first three
+}
+
+// A FittedFor is a file of sweep fit, whose rates the servers of an engine on a GPU have.
+type FittedFor struct {
+	File   string `json:"file"`
+	Engine string `json:"engine"`
+	GPU    string `json:"gpu"`
+	Model  string `json:"model"`  // that was measured
+	RunID  string `json:"run_id"` // that measured it
 }
 
 // A Predicted is what one search is expected to find for one objective.

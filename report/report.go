@@ -50,6 +50,8 @@ type Run struct {
 	// Calibration describes the measuring client, in lines for the summary; nil if
 	// it was not calibrated.
 	Calibration []string
+	// Rehearsal is what the simulator predicted before the run; nil if it was not asked.
+	Rehearsal *Rehearsal
 
 	packed *result.Packed // all rows; nil if the trials have them
 	bare   bool           // the rows of the trials have a status alone
@@ -91,6 +93,9 @@ func open(dir string, packed *result.Packed) (*Run, error) {
 		return nil, fmt.Errorf("%s: %w", layout.Resolved, err)
 	}
 	r.Resolved.modern(state.Manifest.Method)
+	if r.Rehearsal, err = readRehearsal(dir, state); err != nil {
+		return nil, err
+	}
 	if len(r.Resolved.Searches) > 0 { // which are looked at at once, and have few trials
 		r.packed, r.bare = nil, false
 		r.committed()

@@ -100,6 +100,8 @@ type Manifest struct {
 	Trials    int       `json:"trials"` // planned; 0 of searches, see State.Planned
 	// Searches is how many searches choose the trials; 0 for a plan whose trials are known.
 	Searches int `json:"searches,omitempty"`
+	// Rehearsed: the directory has kept from its beginning what the simulator predicted.
+	Rehearsed bool `json:"rehearsed,omitempty"`
 	// Merged are the runs that this one was made of; nil if it was measured itself.
 	Merged []Merged `json:"merged,omitempty"`
 }
@@ -172,10 +174,16 @@ type Dir struct {
 	deriving map[string]*sync.Mutex // of each derived file, under mu
 }
 
-// Create makes a new run directory with its plan, its resolved plan and the
-// first line of its journal, and locks it. It fails with ErrExists where dir
-// holds anything but the leftovers of a Create that did not come to its end.
-func Create(fx *effect.Effects, dir string, m Manifest, plan, resolved []byte) (_ *Dir, err error) {
+// A File is one that a run directory has from its beginning.
+type File struct {
+	Name string
+	Data []byte
+}
+
+// Create makes a new run directory with its plan, its resolved plan, other files if there are
+// any, and then the first line of its journal, and locks it. It fails with ErrExists where
+// dir holds anything but the leftovers of a Create that did not come to its end.
+func Create(fx *effect.Effects, dir string, m Manifest, plan, resolved []byte, others ...File) (_ *Dir, err error) {
 	// Before it is locked: a lock file must not appear in a folder that is no run.
 	if err := Vacant(dir); err != nil {
 		return nil, err
@@ -195,16 +203,13 @@ func Create(fx *effect.Effects, dir string, m Manifest, plan, resolved []byte) (
 	if err := vacant(d.path); err != nil { // another process may have made a run here
 		return nil, err
 	}
-	for _, f := range []struct {
-		name string
-		data []byte
-	}{{layout.Plan, plan}, {layout.Resolved, resolved}} {
-		err := d.files.WriteFileAtomic(effect.SetupCreate, f.name, func(w io.Writer) error {
-			_, err := w.Write(f.data)
+	for _, f := range append([]File{{layout.Plan, plan}, {layout.Resolved, resolved}}, others...) {
+		err := d.files.WriteFileAtomic(effect.SetupCreate, f.Name, func(w io.Writer) error {
+			_, err := w.Write(f.Data)
 			return err
 		})
 		if err != nil {
-			return nil, fmt.Errorf("write %s: %w", f.name, err)
+			return nil, fmt.Errorf("write %s: %w", f.Name, err)
 		}
 	}
 	if err := d.openJournal(0, 0); err != nil {
@@ -290,8 +295,8 @@ func vacant(path string) error {
 	}
 	for _, e := range entries {
 		switch e.Name() {
-		case layout.Lock, layout.Plan, layout.Resolved, layout.Reserved,
-			effect.Temp(layout.Plan), effect.Temp(layout.Resolved):
+		case layout.Lock, layout.Plan, layout.Resolved, layout.Rehearsal, layout.Reserved,
+			effect.Temp(layout.Plan), effect.Temp(layout.Resolved), effect.Temp(layout.Rehearsal):
 		case layout.Journal:
 			data, err := os.ReadFile(filepath.Join(path, layout.Journal))
 			if err != nil {

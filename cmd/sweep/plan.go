@@ -33,13 +33,12 @@ configurations), else at the catalogue's list prices.
   $ sweep plan -v plans/chat-capacity.yaml  # every cell, offer and request
   $ sweep plan --commands plans/local-vllm.yaml  # each server's command
   $ sweep plan --rehearse plans/chat-tiers.yaml  # what its searches may find` + exitHelp(exitOK, exitUsage),
-		Flags: append(planFlags(),
+		Flags: append(append(planFlags(),
 			&cli.StringFlag{Name: "only", Usage: "show the cells for which `EXPR` over the axes is true"},
 			&cli.BoolFlag{Name: "commands", Usage: "print the runnable start command of every server"},
 			&cli.BoolFlag{Name: "json", Usage: "print deployments and cells, or the rehearsal, as JSON"},
-			&cli.BoolFlag{Name: "rehearse", Usage: "predict the results on the simulator's virtual time (about a minute at most)"},
 			&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "list every cell, every offer of a GPU, and every kind of request beyond the load"},
-		),
+		), rehearseFlags("predict the results on the simulator's virtual time (about a minute at most)")...),
 		OnUsageError: usageError,
 		Action: func(ctx context.Context, c *cli.Command) error {
 			path, err := oneArg(c, "plan")
@@ -66,8 +65,12 @@ configurations), else at the catalogue's list prices.
 				return a.commands(p, made, deployments)
 			}
 			a.warnOfScale(path, made)
-			if c.Bool("rehearse") {
-				r, err := a.rehearse(ctx, planned{path: path, plan: p, plugins: made, deployments: runs}, asked, only)
+			rehearse, err := wantsRehearsal(c)
+			if err != nil {
+				return err
+			}
+			if rehearse {
+				r, err := a.rehearse(ctx, planned{path: path, plan: p, plugins: made, deployments: runs}, asked, only, c.StringSlice("fitted"))
 				if err != nil {
 					return err
 				}

@@ -1,12 +1,19 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
+
+	"github.com/urfave/cli/v3"
 
 	"sweep.dev/sweep/executor"
 	"sweep.dev/sweep/internal/humanize"
+	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/predict"
@@ -19,9 +26,50 @@ import (
 	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/rundir"
 	"sweep.dev/sweep/sim/core"
+	"sweep.dev/sweep/sim/fitted"
 )
 
 // This file is what commands know of rehearsals: trials on the simulator's virtual time.
+
+// rehearseFlags are those of the commands that rehearse a plan.
+func rehearseFlags(usage string) []cli.Flag {
+	return []cli.Flag{
+		&cli.BoolFlag{Name: "rehearse", Usage: usage},
+		&cli.StringSliceFlag{Name: "fitted", Usage: "with --rehearse: servers of the engine and GPU of `FILE` (sweep fit) have its rates; may be repeated", Config: cli.StringConfig{TrimSpace: true}},
+	}
+}
+
+// wantsRehearsal says whether a command is to rehearse its plan.
+func wantsRehearsal(c *cli.Command) (bool, error) {
+	if !c.Bool("rehearse") && len(c.StringSlice("fitted")) > 0 {
+		return false, &usage{errors.New("--fitted is of a rehearsal: give --rehearse too")}
+	}
+	return c.Bool("rehearse"), nil
+}
+
+// beforehand rehearses a plan that is about to be run, prints what is expected of it, and
+// returns what the run directory keeps; nil if it was not asked, or if the plan cannot be
+// rehearsed, which ends no run.
+func (a *app) beforehand(ctx context.Context, c *cli.Command, p planned, asked, only func(plan.Cell) (bool, error)) ([]rundir.File, error) {
+	if ok, err := wantsRehearsal(c); !ok {
+		return nil, err
+	}
+	r, err := a.rehearse(ctx, p, asked, only, c.StringSlice("fitted"))
+	_, wrong := errors.AsType[*usage](err)
+	switch {
+	case wrong, ctx.Err() != nil:
+		return nil, err
+	case err != nil:
+		a.say("sweep: not rehearsed, so the run has no prediction: %v", err)
+		return nil, nil
+	}
+	style := draw.Style{Width: a.textWidth()}
+	page := draw.New(a.err, style) // an error of stderr ends no run
+	r.said(page, style)
+	page.Blank()
+	text, err := json.MarshalIndent(r.kept(), "", " ")
+	return []rundir.File{{Name: layout.Rehearsal, Data: append(text, '\n')}}, err
+}
 
 // A rehearsed is a rehearsal of a plan.
 type rehearsed struct {
@@ -29,10 +77,16 @@ type rehearsed struct {
 	run     *report.Run // of its trials
 	result  *rehearse.Result
 	servers []server
+	rates   []rates
 }
 
-// rehearse rehearses the cells of the deployments that a run would launch.
-func (a *app) rehearse(ctx context.Context, p planned, asked, only func(plan.Cell) (bool, error)) (*rehearsed, error) {
+// rehearse rehearses the cells of the deployments that a run would launch. Servers have the
+// rates of files of sweep fit where there is one for their engine and GPU.
+func (a *app) rehearse(ctx context.Context, p planned, asked, only func(plan.Cell) (bool, error), files []string) (*rehearsed, error) {
+	fit, err := ratesOf(files, p.deployments)
+	if err != nil {
+		return nil, &usage{fmt.Errorf("--fitted: %w", err)}
+	}
 	servers, err := a.serversOf(ctx, p)
 	if err != nil {
 		return nil, err
@@ -42,7 +96,7 @@ func (a *app) rehearse(ctx context.Context, p planned, asked, only func(plan.Cel
 		price[s.of.ID] = s.price.USDPerHour
 	}
 	found, err := rehearse.Run(ctx, rehearse.Config{
-		Plan: p.plan, Deployments: p.deployments, Given: p.plugins.factory.Given, Engine: simulatedEngine,
+		Plan: p.plan, Deployments: p.deployments, Given: p.plugins.factory.Given, Engine: func(s plan.Server) (*core.Config, error) { return simulatedEngine(s, fit) },
 		USDPerHour: func(d plan.Deployment) float64 { return price[d.ID] },
 	})
 	if err != nil {
@@ -56,14 +110,46 @@ func (a *app) rehearse(ctx context.Context, p planned, asked, only func(plan.Cel
 	if err != nil {
 		return nil, err
 	}
-	return &rehearsed{p, run, found, servers}, nil
+	return &rehearsed{p, run, found, servers, fit}, nil
+}
+
+// A rates is a file of sweep fit: what the servers of one engine on one GPU reach.
+type rates struct {
+	file string
+	*fitted.Profile
+}
+
+// of says whether the rates are those of a server.
+func (r rates) of(s plan.Server) bool { return r.Engine == s.Profile && r.GPU == s.GPU }
+
+// ratesOf reads files of sweep fit. Each must be of a server of the deployments.
+func ratesOf(files []string, deployments []plan.Deployment) ([]rates, error) {
+	var all []rates
+	for _, file := range files {
+		p, err := fitted.Read(file)
+		if err != nil {
+			return nil, err
+		}
+		one := rates{file, p}
+		if !slices.ContainsFunc(deployments, func(d plan.Deployment) bool { return one.of(d.Server) }) {
+			return nil, fmt.Errorf("%s is of %s on %s, and no server of the plan is: leave it out", file, p.Engine, cmp.Or(p.GPU, "a GPU without a name"))
+		}
+		if slices.ContainsFunc(all, func(r rates) bool { return r.Engine == p.Engine && r.GPU == p.GPU }) {
+			return nil, fmt.Errorf("%s is the second file of %s on %s", file, p.Engine, p.GPU)
+		}
+		all = append(all, one)
+	}
+	return all, nil
 }
 
 // simulatedEngine is the simulated engine of a server. The error says why there is none.
-func simulatedEngine(s plan.Server) (*core.Config, error) {
+func simulatedEngine(s plan.Server, fit []rates) (*core.Config, error) {
 	arithmetic, err := simulable(s)
 	if err != nil {
 		return nil, err
+	}
+	if i := slices.IndexFunc(fit, func(r rates) bool { return r.of(s) }); i >= 0 {
+		arithmetic.Fitted = fit[i].file
 	}
 	return predict.Engine(arithmetic)
 }
@@ -79,12 +165,25 @@ func tooLong() string {
 	return fmt.Sprintf("not rehearsed to its end, which takes more than its share of %d million tokens: choose cells with --only, or send fewer requests", rehearse.MaxWork/1_000_000)
 }
 
-// write prints a rehearsal for people.
+// write prints a rehearsal for people, with the command that runs it.
 func (r *rehearsed) write(a *app) error {
-	style := a.style()
-	page := draw.New(a.out, style)
+	page := draw.New(a.out, a.style())
+	next := "sweep plan "
+	if r.said(page, a.style()) {
+		next = "sweep run "
+	}
+	page.Text("next: " + draw.Command(next+plaintext.Word(r.path)))
+	return page.Err()
+}
+
+// said prints what was predicted; false if that is nothing.
+func (r *rehearsed) said(page *draw.Document, style draw.Style) bool {
 	page.Text("Rehearsal of " + r.plan.Name + ": a prediction of the simulator, no measurement")
 	page.Text("  " + constants())
+	for _, f := range r.rates {
+		text := fmt.Sprintf("%s %s: rates of %s, measured with %s", f.Engine, f.GPU, f.file, f.Model)
+		page.Text("  " + plaintext.Line(text))
+	}
 	for _, d := range r.deployments {
 		label := executor.ServerLabel(d)
 		if why := r.result.Unknown[d.ID]; why != "" {
@@ -98,8 +197,7 @@ func (r *rehearsed) write(a *app) error {
 	t := r.takes()
 	if t.trials == 0 {
 		page.Text("Nothing was rehearsed.")
-		page.Text("next: " + draw.Command("sweep plan "+plaintext.Word(r.path)))
-		return page.Err()
+		return false
 	}
 	if r.plan.Find != nil {
 		answers := capacity.Of(r.run)
@@ -109,8 +207,7 @@ func (r *rehearsed) write(a *app) error {
 	}
 	page.Blank()
 	page.Text(t.String())
-	page.Text("next: " + draw.Command("sweep run "+plaintext.Word(r.path)))
-	return page.Err()
+	return true
 }
 
 // A taking is what a run of what was rehearsed would take.
@@ -170,6 +267,9 @@ func (r *rehearsed) kept() report.Rehearsal {
 			StepOverhead: core.StepOverhead.Seconds() * 1000, Turn: virtual.Turn.Seconds() * 1000, Jitter: rehearse.Jitter,
 		},
 		Searches: capacity.Predicted(r.run), Cells: []report.PredictedCell{}, Missing: []report.PredictedNever{},
+	}
+	for _, f := range r.rates {
+		out.Simulator.Fitted = append(out.Simulator.Fitted, report.FittedFor{File: f.file, Engine: f.Engine, GPU: f.GPU, Model: f.Model, RunID: f.Source.RunID})
 	}
 	for _, d := range r.deployments {
 		if why := r.result.Unknown[d.ID]; why != "" {

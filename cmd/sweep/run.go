@@ -98,12 +98,13 @@ the working directory.
   $ sweep run plans/quickstart.yaml
   $ sweep run --only 'concurrency <= 4' --set load.requests=32 plans/chat-capacity.yaml
   $ sweep run -o results/today plans/chat-capacity.yaml
-  $ sweep run --reuse results/today plans/chat-capacity.yaml  # after an edit` + exitHelp(),
+  $ sweep run --reuse results/today plans/chat-capacity.yaml  # after an edit
+  $ sweep run --rehearse plans/chat-tiers.yaml  # what is expected, then what is measured` + exitHelp(),
 		Flags: append(append(planFlags(),
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "the run `DIRECTORY`; it must be new or empty"},
 			&cli.StringFlag{Name: "only", Usage: "run the cells for which `EXPR` over the axes is true"},
 			&cli.StringFlag{Name: "reuse", Usage: "copy the VALID trials of equal cells from the run `DIRECTORY`, and measure the others"},
-		), runFlags()...),
+		), append(rehearseFlags("predict the results on the simulator first, and keep that beside what is measured"), runFlags()...)...),
 		OnUsageError: usageError,
 		Action: func(ctx context.Context, c *cli.Command) error {
 			path, err := oneArg(c, "plan")
@@ -183,6 +184,16 @@ func (a *app) start(ctx context.Context, c *cli.Command, r toRun) error {
 			return unusable(dir, err)
 		}
 	}
+	var predicted []rundir.File
+	if c.Bool("rehearse") || len(c.StringSlice("fitted")) > 0 {
+		runs, err := selected(p, only)
+		if err != nil {
+			return err
+		}
+		if predicted, err = a.beforehand(ctx, c, planned{path: path, plan: p, plugins: made, deployments: runs}, asked, only); err != nil {
+			return err
+		}
+	}
 	if len(deployments) > 0 {
 		// Before anything is rented: what the client cannot take in is paid for too.
 		if j.calibration, err = a.calibrateRun(ctx, c, p, deployments, made.traits()); err != nil {
@@ -211,7 +222,7 @@ func (a *app) start(ctx context.Context, c *cli.Command, r toRun) error {
 		RunID: newRunID(), Plan: p.Name, PlanPath: abs, PlanDir: planDir, PlanDigest: p.Digest(),
 		Set: r.options.Set, AllowEnv: r.options.AllowEnv, MaxCells: r.options.MaxCells, Engines: kept(p.EngineTexts()), Manifests: kept(p.Manifests()),
 		Only: chosen, Owner: owner(), Version: version(), Method: result.Method, Host: clientHost(), CreatedAt: time.Now().UTC(), Variables: p.Variables(),
-		Decide: cmp.Or(c.String("decide"), rundir.DecideBound),
+		Decide: cmp.Or(c.String("decide"), rundir.DecideBound), Rehearsed: predicted != nil,
 	}
 	if source != nil {
 		m.Reuse = source.Dir
@@ -227,7 +238,7 @@ func (a *app) start(ctx context.Context, c *cli.Command, r toRun) error {
 	if m.Trials = cells * p.Repeats.Most(); p.Find != nil {
 		m.Trials, m.Searches = 0, searches
 	}
-	d, err := rundir.Create(fx, dir, m, p.Source(), resolved)
+	d, err := rundir.Create(fx, dir, m, p.Source(), resolved, predicted...)
 	if err != nil {
 		return unusable(dir, err)
 	}

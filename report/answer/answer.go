@@ -103,7 +103,8 @@ type Search struct {
 	Most       *float64     `json:"certified_max"`
 	FailsAt    *float64     `json:"fails_at"`
 	Missed     []string     `json:"missed"`
-	LimitedBy  *string      `json:"limited_by"` // null if nothing failed
+	LimitedBy  *string      `json:"limited_by"`         // null if nothing failed
+	Predicted  *float64     `json:"predicted_capacity"` // by the simulator before the run; null if it was not asked, or predicted none
 	Probes     int          `json:"probes"`
 	Requests   int          `json:"requests"`
 	Rows       []rundir.Key `json:"rows"` // the rows of the cells table at the capacity
@@ -136,6 +137,9 @@ func searches(run *report.Run) []Search {
 		}
 		if c.Limit != nil {
 			s.LimitedBy = &c.Limit.By
+		}
+		if c.Predicted != nil {
+			s.Predicted = c.Predicted.Capacity
 		}
 		all = append(all, s)
 	}

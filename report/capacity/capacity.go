@@ -30,6 +30,8 @@ type Answer struct {
 	Figures result.Row
 	CostUSD *float64 // of the measured time of all trials of the search
 	Limit   *Limit   // why no more is carried; nil if nothing failed
+
+	Predicted *report.Predicted // by the simulator before the run; nil if it was not asked
 }
 
 // figures are those of the certified load.
@@ -42,6 +44,7 @@ func Of(run *report.Run) []Answer {
 		cost := sum(s.Trials, col.CostUSD)
 		for _, a := range s.Answers() {
 			one := Answer{Answer: a, Of: s, CostUSD: cost, Expr: expr(s, a.Objective), Settings: settings(run, s)}
+			one.Predicted = run.Rehearsal.Search(s.Label, a.Objective)
 			if a.Capacity != nil {
 				one.Figures = mean(valid(at(s, *a.Capacity)), figures)
 			}
@@ -224,6 +227,7 @@ const (
 	contradicts = "contradicts_at"
 	reason      = "reason"
 	probes      = "probes"
+	predicted   = "predicted_capacity"
 	limit       = "limited_by"
 	evidence    = "limited_by_columns"
 )
@@ -270,6 +274,7 @@ func Columns(run *report.Run) []result.Column {
 		core(probes, result.Int, "trials", "Trials of the search, INVALID ones included; its objectives share them."),
 		core(col.Requests, result.Int, "requests", "Requests of all probes of the search."),
 		cost,
+		core(predicted, result.Float, "", "The capacity that the simulator predicted before the run (sweep run --rehearse); null if it was not asked, or predicted none."),
 		core(limit, result.String, "", "What limits the server at fails_at, by its counters: "+strings.Join(limits(), ", ")+" or unknown."),
 		core(evidence, result.String, "", "The columns that say it, with their means there."),
 	)
@@ -307,6 +312,9 @@ func (a *Answer) row() result.Row {
 		if v != "" {
 			row[column] = v
 		}
+	}
+	if a.Predicted != nil && a.Predicted.Capacity != nil {
+		row[predicted] = *a.Predicted.Capacity
 	}
 	maps.Copy(row, a.Figures)
 	if a.Limit != nil {

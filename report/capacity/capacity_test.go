@@ -162,3 +162,30 @@ func TestRows(t *testing.T) {
 		t.Errorf("the answer rests on %v", Of(r)[0].Rows())
 	}
 }
+
+// What was predicted stands beside the answer, and in its row.
+func TestItems_predicted(t *testing.T) {
+	t.Parallel()
+	certified, above := search.Certified, search.AboveRange
+	for _, c := range []struct {
+		name      string
+		predicted report.Predicted
+		want      string
+	}{
+		{"both", report.Predicted{Reason: &certified, Capacity: new(4.0)}, "the simulator predicted 4 at once; the server carries 75 % of that"},
+		{"more", report.Predicted{Reason: &above, Capacity: new(8.0)}, "the simulator predicted 8 at once or more"},
+		{"none", report.Predicted{Reason: new(search.BelowRange)}, "the simulator predicted no capacity (below_range)"},
+		{"cut", report.Predicted{}, "the simulator did not get to the end of this search"},
+	} {
+		r := run(4, 100)
+		c.predicted.About, c.predicted.Objective = "vllm l4", "fast"
+		r.Rehearsal = &report.Rehearsal{Searches: []report.Predicted{{About: "sglang l4", Objective: "fast"}, c.predicted}}
+		if got := said(r); !strings.Contains(got, c.want) {
+			t.Errorf("%s: %q is not in\n%s", c.name, c.want, got)
+		}
+		row := slices.Collect(Rows(r))[0]
+		if got, there := row["predicted_capacity"]; there != (c.predicted.Capacity != nil) || there && got != *c.predicted.Capacity {
+			t.Errorf("%s: predicted_capacity %v", c.name, got)
+		}
+	}
+}

@@ -1,8 +1,11 @@
 package capacity
 
 import (
+	"fmt"
+
 	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/result/col"
+	"sweep.dev/sweep/search"
 )
 
 // Predicted are the answers of a rehearsal as it is kept.
@@ -26,4 +29,25 @@ func Predicted(run *report.Run) []report.Predicted {
 		all = append(all, p)
 	}
 	return all
+}
+
+// foretold is what was predicted before the run, beside the answer; "" if nothing was.
+func (a *Answer) foretold() string {
+	p := a.Predicted
+	switch {
+	case p == nil:
+		return ""
+	case p.Capacity == nil && p.Reason == nil:
+		return "the simulator did not get to the end of this search"
+	case p.Capacity == nil:
+		return "the simulator predicted no capacity (" + *p.Reason + ")"
+	}
+	text := "the simulator predicted " + a.load(*p.Capacity)
+	switch {
+	case p.Reason == nil || *p.Reason != search.Certified: // it may be more
+		text += " or more"
+	case a.Capacity != nil && (a.Reason == search.Certified || a.Reason == search.NotMonotone):
+		text += fmt.Sprintf("; the server carries %.0f %% of that", 100**a.Capacity / *p.Capacity)
+	}
+	return text
 }

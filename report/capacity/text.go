@@ -95,6 +95,9 @@ func (a *Answer) below() []string {
 	if a.FailsAt != nil {
 		lines = append(lines, a.failed())
 	}
+	if text := a.foretold(); text != "" {
+		lines = append(lines, text)
+	}
 	if text := path(a.Of, a.Objective); text != "" {
 		lines = append(lines, text)
 	}

@@ -34,7 +34,11 @@ type Parts struct {
 	// without find. Then there are no claims: greatest loads rest on fresh trials alone.
 	Capacity      []draw.Item
 	CapacityTitle string
-	Turns         *turns.Turns // what the plan compares by turns; nil for nothing
+	// Rehearsed are predictions of the simulator beside what was measured, under
+	// RehearsedTitle; nil if it was not asked.
+	Rehearsed      []draw.Item
+	RehearsedTitle string
+	Turns          *turns.Turns // what the plan compares by turns; nil for nothing
 
 	Owed, Kept, Prices                    []draw.Item
 	Trust                                 []string
@@ -68,7 +72,8 @@ func PartsOf(r *report.Run) *Parts {
 		NoStart:      s.failed(func(t compare.Trial) bool { return compare.Judge(t) == compare.NoStart }),
 		NoStartTitle: s.noStartTitle(),
 		Unfinished:   s.unfinished(), Findings: s.findings(), Advice: s.advise(), Files: s.files(),
-		Turns: s.turns(),
+		Turns:     s.turns(),
+		Rehearsed: s.rehearsed(), RehearsedTitle: rehearsedTitle,
 	}
 	if len(r.Resolved.Searches) > 0 {
 		answers := capacity.Of(r)

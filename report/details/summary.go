@@ -89,6 +89,7 @@ func Write(w io.Writer, r *report.Run, style draw.Style) error {
 	if err := s.quality(d); err != nil {
 		return err
 	}
+	d.Section(rehearsedTitle, s.rehearsed())
 	d.Section("Cost of output tokens", s.costs())
 	d.Section("Prices", s.prices())
 	d.Section("Unstable", s.unstable())

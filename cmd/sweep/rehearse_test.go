@@ -1,0 +1,137 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"sweep.dev/sweep/internal/layout"
+	"sweep.dev/sweep/report"
+	"sweep.dev/sweep/sim/fitted"
+)
+
+// A run that is rehearsed first keeps what was predicted, also if it is killed, and its
+// answers have it beside them. The simulator carries all loads of always, and none of never.
+func TestRun_rehearse(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "find.yaml"), strings.Replace(findPlan, "[h100, h200]", "h100", 1))
+	if got := sweep(t, dir, []string{"SWEEP_FAULT=op:kill@150"}, "run", "--rehearse", "-o", "run", "find.yaml"); got.code != -1 || !strings.Contains(got.stderr, "Rehearsal of find: a prediction of the simulator") || !strings.Contains(got.stderr, "A run would take ") {
+		t.Fatalf("exit %d\n%s", got.code, got.stderr)
+	}
+	kept := filepath.Join(dir, "run", layout.Rehearsal)
+	before, err := os.ReadFile(kept)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := sweep(t, dir, nil, "resume", "run")
+	for _, want := range []string{"the simulator predicted 4 at once or more", "the simulator predicted no capacity (below_range)"} {
+		if got.code != exitSLO || !strings.Contains(got.stdout, want) {
+			t.Fatalf("exit %d, want %q\n%s\n%s", got.code, want, got.stdout, got.stderr)
+		}
+	}
+	if after, err := os.ReadFile(kept); err != nil || string(after) != string(before) {
+		t.Errorf("the prediction has changed: %v", err)
+	}
+	rows := csvRows(t, filepath.Join(dir, "run", layout.CapacityCSV))
+	at := slices.Index(rows[0], "predicted_capacity")
+	if at < 0 || len(rows) != 3 || rows[1][at] != "" || rows[2][at] != "4" {
+		t.Errorf("%q", rows)
+	}
+	if got := sweep(t, dir, nil, "report", "-o", "run.html", "run"); got.code != exitOK {
+		t.Fatalf("exit %d\n%s", got.code, got.stderr)
+	}
+	if page := content(t, filepath.Join(dir, "run.html")); !strings.Contains(page, "the simulator predicted 4 at once or more") {
+		t.Error("the report does not have the prediction")
+	}
+}
+
+// besidePlan has a server that the simulator's arithmetic knows, and one that it does not.
+const besidePlan = `
+version: 1
+name: beside
+model: sweep/tiny
+matrix: {engine: [vllm, sim], gpu: h100, concurrency: 1}
+backend: sim
+load: {requests: 20, max_tokens: 4, warmup: {requests: 1}, prompts: {input_tokens: 20}}
+validity: {max_client_cpu: 1, max_schedule_lag: 10s, max_stall: 60s, max_client_lag: 60s, max_loop: 1, max_coalesced: 1, max_steal: 1, max_drift: 100}
+`
+
+// What cannot be rehearsed is run all the same, and said; cells have their predictions beside
+// what was measured.
+func TestRun_rehearseCells(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "beside.yaml"), besidePlan)
+	if got := sweep(t, dir, nil, "run", "--rehearse", "-o", "run", "beside.yaml"); got.code != exitOK || !strings.Contains(got.stderr, "not rehearsed: the simulator has no arithmetic of the engine") {
+		t.Fatalf("exit %d\n%s", got.code, got.stderr)
+	}
+	summary := content(t, filepath.Join(dir, "run", layout.Summary))
+	for _, want := range []string{"What the simulator predicted before the run", "output tokens/s: ", " predicted, ", "not rehearsed: the simulator has no arithmetic"} {
+		if !strings.Contains(summary, want) {
+			t.Errorf("%q is not in\n%s", want, summary)
+		}
+	}
+	if got := sweep(t, dir, nil, "run", "-o", "plain", "beside.yaml"); got.code != exitOK || strings.Contains(content(t, filepath.Join(dir, "plain", layout.Summary)), "predicted before") {
+		t.Errorf("exit %d: a run that was not rehearsed\n%s", got.code, got.stderr)
+	}
+}
+
+// A rehearsal takes the rates of a file of sweep fit for the servers that it is of.
+func TestPlan_fitted(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "beside.yaml"), besidePlan)
+	for name, p := range map[string]fitted.Profile{
+		"slow.json":  {Version: fitted.Version, Engine: "vllm", GPU: "h100", Bandwidth: 1, TFLOPS: 0.1, StepUS: 50_000, Model: "sweep/tiny"},
+		"other.json": {Version: fitted.Version, Engine: "vllm", GPU: "l4", Bandwidth: 1, TFLOPS: 0.1},
+	} {
+		text, err := p.Text()
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(dir, name), string(text))
+	}
+	rehearsal := func(args ...string) (r report.Rehearsal) {
+		got := sweep(t, dir, nil, append(append([]string{"plan", "--rehearse", "--json"}, args...), "beside.yaml")...)
+		if got.code != exitOK {
+			t.Fatalf("exit %d\n%s", got.code, got.stderr)
+		}
+		if err := json.Unmarshal([]byte(got.stdout), &r); err != nil || len(r.Cells) == 0 || r.Cells[0].E2E == nil {
+			t.Fatalf("%v: %s", err, got.stdout)
+		}
+		return r
+	}
+	sheet, slow := rehearsal(), rehearsal("--fitted", "slow.json")
+	if *slow.Cells[0].E2E < 200 || *sheet.Cells[0].E2E > 100 || sheet.Simulator.Fitted != nil || len(slow.Simulator.Fitted) != 1 {
+		t.Errorf("by the data sheet %+v, fitted %+v", sheet, slow)
+	}
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--fitted", "slow.json"}, "give --rehearse too"},
+		{[]string{"--rehearse", "--fitted", "other.json"}, "other.json is of vllm on l4, and no server of the plan is"},
+		{[]string{"--rehearse", "--fitted", "slow.json", "--fitted", "slow.json"}, "is the second file of vllm on h100"},
+		{[]string{"--rehearse", "--fitted", "beside.yaml"}, "is no file of sweep fit"},
+	} {
+		for _, command := range []string{"plan", "run"} {
+			if got := sweep(t, dir, nil, append(append([]string{command}, c.args...), "beside.yaml")...); got.code != exitUsage || !strings.Contains(got.stderr, c.want) {
+				t.Errorf("%s %v: exit %d\n%s", command, c.args, got.code, got.stderr)
+			}
+		}
+	}
+}
+
+// content is that of a file.
+func content(t *testing.T, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
