@@ -9,6 +9,7 @@ import (
 	"sweep.dev/sweep/executor/attempt"
 	"sweep.dev/sweep/executor/outcome"
 	"sweep.dev/sweep/plan"
+	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/serving"
 )
 
@@ -31,6 +32,7 @@ type deployment struct {
 	up      *attempt.Subject   // its server is nil while none is up
 	round   int                // the number of the trials that the server measures
 	answers *answers           // to the plan's quality prompts; nil: none yet
+	print   result.Row         // the fingerprint of the launch that is up
 	known   known              // what software the committed trials measured
 	stops   []stop             // of committed trials, in their order
 	figures map[string]figures // by cell
@@ -43,7 +45,8 @@ func newDeployment(r *run, d plan.Deployment) *deployment {
 // use makes attempts measure a server, of which nothing is known yet; nil for none.
 func (d *deployment) use(s *serving.Server) {
 	d.up = &attempt.Subject{Of: d.of, Profile: d.profile, Server: s, Extra: &d.extra}
-	d.answered()
+	d.print = nil
+	d.described()
 }
 
 // Asked implements [serving.Measurer].
@@ -149,6 +152,10 @@ func (d *deployment) trial(ctx context.Context, t *trial) error {
 			}
 			if d.isTaken() {
 				return d.commitSeen(ctx, t, n+1)
+			}
+			if d.fingerprint(ctx); d.up.Server.Gone() {
+				try-- // as between two trials
+				continue
 			}
 		}
 		if answered, err := d.answer(ctx); err != nil {

@@ -10,6 +10,7 @@ import (
 	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/event"
 	"sweep.dev/sweep/executor/attempt"
+	"sweep.dev/sweep/executor/fingerprint"
 	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/load/tokens"
 	"sweep.dev/sweep/plan"
@@ -75,9 +76,9 @@ func (a Announcement) Title() string {
 }
 
 // Announce groups what the servers of several deployments are sent beyond the load.
-func Announce(p *plan.Plan, deployments []plan.Deployment, b backends.Backend, given bool) (list []Announcement) {
+func Announce(p *plan.Plan, deployments []plan.Deployment, b backends.Backend, with serving.Options) (list []Announcement) {
 	for _, d := range deployments {
-		extras := Extras(p, d, b, given)
+		extras := Extras(p, d, b, with)
 		i := slices.IndexFunc(list, func(a Announcement) bool { return reflect.DeepEqual(a.Extras, extras) })
 		if i < 0 {
 			i = len(list)
@@ -101,7 +102,7 @@ func (r *run) announce() {
 		}
 		left = append(left, one)
 	}
-	for _, a := range Announce(r.config.Plan, left, r.config.Backend, r.config.Servers.Given) {
+	for _, a := range Announce(r.config.Plan, left, r.config.Backend, r.config.Servers) {
 		r.Emit(event.Event{Type: event.Notice, Text: a.String()})
 	}
 }
@@ -109,14 +110,17 @@ func (r *run) announce() {
 // Extras lists what a deployment of p would be sent beyond its load: known before
 // anything is started, and counted in the columns extra_requests and
 // extra_completions. Kinds of which there are none are left out.
-func Extras(p *plan.Plan, d plan.Deployment, b backends.Backend, given bool) []Extra {
+func Extras(p *plan.Plan, d plan.Deployment, b backends.Backend, with serving.Options) []Extra {
 	profile, ok := p.Profile(d.Server.Profile)
 	if !ok || len(d.Cells) == 0 {
 		return nil
 	}
 	a := announcer{
-		config: &Config{Plan: p, Backend: b, Servers: serving.Options{Given: given}}, profile: profile, d: d,
+		config: &Config{Plan: p, Backend: b, Servers: with}, profile: profile, d: d,
 		launches: p.Repeats.Launches(p.Repeats.Most()),
+	}
+	if p.Find != nil {
+		a.launches = max(a.launches, p.Find.Devices)
 	}
 	for _, s := range Searches(p, d.Cells) { // at most as many, and none greater
 		for range s.MaxProbes {
@@ -146,7 +150,7 @@ type announcer struct {
 // all is the table of everything that is sent beyond a load.
 func (a *announcer) all() []Extra {
 	var list []Extra
-	for _, of := range []func() Extra{a.reachable, a.ready, a.count, a.quality, a.reset, a.pairs, a.warmup, a.metrics} {
+	for _, of := range []func() Extra{a.reachable, a.ready, a.fingerprint, a.count, a.quality, a.reset, a.pairs, a.warmup, a.metrics} {
 		if x := of(); x.Text != "" {
 			list = append(list, x)
 		}
@@ -191,6 +195,15 @@ func (a *announcer) ready() Extra {
 		}
 	}
 	return Extra{"ready", new((len(gets) + 1) * a.launches), new(a.launches), strings.Join(gets, "") + "a completion of one token" + a.launchesText() + "; again while they fail"}
+}
+
+// fingerprint is how fast each launch computes, before it is measured.
+func (a *announcer) fingerprint() Extra {
+	if o := a.config.Servers; !a.config.Plan.Fingerprints(o.Given, o.Rents) {
+		return Extra{}
+	}
+	n := fingerprint.Asked() * a.launches
+	return Extra{"fingerprint", new(n), new(n), fmt.Sprintf("%d completions of 1 and of %d tokens to prompts of up to %d words, in %d s at most%s", fingerprint.Asked(), fingerprint.Output, fingerprint.Words, int(fingerprint.Limit.Seconds()), a.launchesText())}
 }
 
 // count is how the server's tokens are learned, see package tokens.

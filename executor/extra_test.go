@@ -8,7 +8,9 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/event"
+	"sweep.dev/sweep/executor/fingerprint"
 	"sweep.dev/sweep/plan/plantest"
+	"sweep.dev/sweep/serving"
 )
 
 // A run announces how many requests it sends beyond the load at most, and which of
@@ -49,7 +51,7 @@ func TestAnnounce(t *testing.T) {
 func TestAnnounce_several(t *testing.T) {
 	t.Parallel()
 	p := plantest.Parse(t, `matrix: {engine: sim, gpu: [a, b, c], concurrency: [1, 2], exclude: ['gpu == "c" && concurrency == 2']}`)
-	got := Announce(p, p.Deployments(), &fakeBackend{}, true)
+	got := Announce(p, p.Deployments(), &fakeBackend{}, serving.Options{Given: true})
 	if len(got) != 2 || len(got[0].Servers) != 2 || !strings.HasPrefix(got[0].Title(), "sim a and 1 more server, each") {
 		t.Errorf("%+v", got)
 	}
@@ -67,10 +69,11 @@ func TestRun_extraRequests(t *testing.T) {
 		}}
 	}
 	for name, s := range map[string]func(int, backends.Spec) script{"quiet": nil, "a death": dies} {
-		w := newWorld(t, s, `load: {requests: 3, warmup: {requests: 2}, max_tokens: 4, prompts: {input_tokens: 24, length: words}}`)
+		w := newWorld(t, s, `fingerprint: true`, `load: {requests: 3, warmup: {requests: 2}, max_tokens: 4, prompts: {input_tokens: 24, length: words}}`)
 		w.must()
 		var asked, computed int64
 		for _, server := range w.backend.list() {
+			want(t, name+": completions before the load of a launch", server.looked("probe"), 1+fingerprint.Asked())
 			computed += int64(len(server.prompts()) + server.looked("probe"))
 			asked += int64(server.looked("all"))
 		}
@@ -96,7 +99,7 @@ func TestExtras_replicasOfThePlan(t *testing.T) {
 	}
 	p := plantest.Parse(t, lines...)
 	announced := 0
-	for _, x := range Extras(p, p.Deployments()[0], &fakeBackend{}, false) {
+	for _, x := range Extras(p, p.Deployments()[0], &fakeBackend{}, serving.Options{}) {
 		if x.What == "reset" {
 			announced = *x.Requests
 		}
@@ -110,10 +113,10 @@ func TestExtras_replicasOfThePlan(t *testing.T) {
 // The docs list every kind of requests that the code sends.
 func TestAnnounce_kinds(t *testing.T) {
 	t.Parallel()
-	p := plantest.Parse(t, `load: {requests: 2, warmup: {requests: 1}, max_tokens: 4, prompts: {input_tokens: 24}}`, `quality: {file: `+questions(t)+`}`)
+	p := plantest.Parse(t, `load: {requests: 2, warmup: {requests: 1}, max_tokens: 4, prompts: {input_tokens: 24}}`, `quality: {file: `+questions(t)+`}`, `fingerprint: true`)
 	var kinds []string
 	for _, given := range []bool{false, true} {
-		for _, x := range Extras(p, p.Deployments()[0], &fakeBackend{}, given) {
+		for _, x := range Extras(p, p.Deployments()[0], &fakeBackend{}, serving.Options{Given: given}) {
 			if !slices.Contains(kinds, x.What) {
 				kinds = append(kinds, x.What)
 			}
@@ -129,7 +132,7 @@ func TestAnnounce_kinds(t *testing.T) {
 			t.Errorf("docs/given.md does not list %s", kind)
 		}
 	}
-	if len(kinds) != 7 {
+	if len(kinds) != 8 {
 		t.Errorf("%v are not all kinds", kinds)
 	}
 }

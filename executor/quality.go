@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"time"
 
@@ -40,11 +41,18 @@ func (r *run) readQuality() error {
 	return nil
 }
 
-// answered gives what is known of the deployment's answers to its trials.
-func (d *deployment) answered() {
-	if d.answers != nil {
-		d.up.Columns, d.up.Notes = d.answers.columns, d.answers.notes
+// described gives what is known of the deployment's answers, and of the launch that is up, to
+// its trials.
+func (d *deployment) described() {
+	d.up.Columns = maps.Clone(d.print)
+	if d.answers == nil {
+		return
 	}
+	d.up.Notes = d.answers.notes
+	if d.up.Columns == nil {
+		d.up.Columns = result.Row{}
+	}
+	maps.Copy(d.up.Columns, d.answers.columns)
 }
 
 // answer makes the deployment answer the plan's quality prompts, on the server that is
@@ -70,7 +78,7 @@ func (d *deployment) answer(ctx context.Context) (answered bool, err error) {
 	}
 	d.answers = &answers{}
 	d.answers.columns, d.answers.notes = answering.Row(list)
-	d.answered()
+	d.described()
 	return true, nil
 }
 

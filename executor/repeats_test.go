@@ -12,6 +12,7 @@ import (
 	"sweep.dev/sweep/event"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/rundir"
+	"sweep.dev/sweep/serving"
 )
 
 // eachLaunch is a plan of two cells with three trials, each on its own launch.
@@ -131,7 +132,7 @@ func TestRepeats_launchEachAnnounced(t *testing.T) {
 	t.Parallel()
 	for lines, ready := range map[string]int{`repeats: 3`: 1, eachLaunch[1]: 3} {
 		w := newWorld(t, nil, eachLaunch[0], lines)
-		list := Extras(w.plan, w.plan.Deployments()[0], w.backend, false)
+		list := Extras(w.plan, w.plan.Deployments()[0], w.backend, serving.Options{})
 		i := slices.IndexFunc(list, func(x Extra) bool { return x.What == "ready" })
 		if i < 0 || *list[i].Completions != ready {
 			t.Errorf("%s: %+v", lines, list)

@@ -91,3 +91,13 @@ func (s SLO) Unbounded() []string {
 	}
 	return texts
 }
+
+// Fingerprints says whether each launch is asked how fast it computes: if the plan says so,
+// and else where devices of one name may differ: of rented GPUs, and of a search on several.
+// A server that is given is not asked what the plan does not say.
+func (p *Plan) Fingerprints(given, rents bool) bool {
+	if p.Fingerprint != nil {
+		return *p.Fingerprint
+	}
+	return !given && (rents || p.Find != nil && p.Find.Devices > 1)
+}

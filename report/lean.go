@@ -94,6 +94,8 @@ var numbers = []string{
 	col.TTFTDrift,
 	col.TPOTDrift,
 	col.StartUpS,
+	col.DevicePrefillMs,
+	col.DeviceDecodeMs,
 	col.StampErrorMs,
 	col.ServerThroughputTokS,
 	col.ServerResponseBytes,

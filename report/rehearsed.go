@@ -2,7 +2,9 @@ package report
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -48,12 +50,16 @@ type Rehearsal struct {
 	Missing   []PredictedNever `json:"not_rehearsed"`
 }
 
-// readRehearsal reads what was predicted of a run; nil if nothing was.
+// readRehearsal reads what was predicted of a run; nil if nothing was, or if the file is gone:
+// what was measured does not rest on it.
 func readRehearsal(dir string, state *rundir.State) (*Rehearsal, error) {
 	if !state.Manifest.Rehearsed {
 		return nil, nil
 	}
 	b, err := os.ReadFile(filepath.Join(dir, layout.Rehearsal))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -72,6 +72,8 @@ func identity() []Column {
 		nullable("driver_version", String, "", "Version of the GPU driver."),
 		nullable("launch", Int, "", "Which launch of its deployment measured the trial, from 1 over all resumes of the run: trials of a cell with the same run_id and launch shared a server. Null if no server was up, or if it was up before the run."),
 		nullable("start_up_s", Float, "s", "From the launch of the deployment until it answered."),
+		nullable("device_prefill_ms", Float, "ms", "How much longer a prompt of 1,000 words took than a short one before this launch was measured, one at a time, the median of 5: of its card and engine, not of the load; null without fingerprint, and if the server refused it."),
+		nullable("device_decode_ms", Float, "ms", "How long each further of 32 output tokens took then, the median of 5; null if the answers were shorter."),
 		nullable("client_host", String, "", "Name of the machine that sent the load."),
 		nullable("network_path", String, "", "How the client reached the server: loopback, direct, tunnel or proxy."),
 		nullable("stamp_kind", String, "", "How receive times were taken: kernel (as a segment came in), user (by this process, after its read returned) or mixed (some of each; the requests table says which)."),

@@ -77,8 +77,8 @@ func (s scenario) open() (*rundir.Dir, *rundir.State, error) {
 	if !errors.Is(err, rundir.ErrNoRun) {
 		return d, st, err
 	}
-	m := rundir.Manifest{RunID: "r1", Plan: "p", Trials: len(planned)}
-	d, err = rundir.Create(s.fx, s.dir, m, []byte("plan"), []byte("{}"))
+	m := rundir.Manifest{RunID: "r1", Plan: "p", Trials: len(planned), Rehearsed: true}
+	d, err = rundir.Create(s.fx, s.dir, m, []byte("plan"), []byte("{}"), rundir.File{Name: layout.Rehearsal, Data: []byte("{}")})
 	return d, &rundir.State{}, err
 }
 

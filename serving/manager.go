@@ -20,6 +20,7 @@ import (
 // Options are how the servers of a run are got and given back.
 type Options struct {
 	Given  bool // the backend's servers run already, and outlive an attempt
+	Rents  bool // they cost money
 	Images bool // the backend runs images
 
 	MaxCost float64 // USD; 0: none

@@ -347,7 +347,7 @@ func (b *benchmark) headline(s *found, p *plan.Plan, made *plugins) string {
 	}
 	var open []string
 	for _, d := range p.Deployments() {
-		for _, x := range executor.Extras(p, d, made.backend, made.factory.Given) {
+		for _, x := range executor.Extras(p, d, made.backend, made.servers("")) {
 			if x.Requests == nil {
 				open = append(open, strings.ReplaceAll(x.What, "_", "-"))
 				continue

@@ -235,7 +235,7 @@ func (a *app) planJSON(p *plan.Plan, made *plugins, deployments []plan.Deploymen
 		about := estimate(p, d, made.traits())
 		out := deployment{
 			ID: d.ID, Label: executor.ServerLabel(d), Predicted: predicted(d.Server), Launches: about.launches, Seconds: seconds(about.took, d.Cells...),
-			Extra: executor.Extras(p, d, made.backend, made.factory.Given),
+			Extra: executor.Extras(p, d, made.backend, made.servers("")),
 		}
 		for _, c := range d.Cells {
 			settings := map[string]any{}

@@ -41,6 +41,8 @@ var unmeasured = []string{
 	// vLLM counts no streamed answers, and its log has its output every ten seconds.
 	"server_response_bytes", "server_reported_throughput_tok_s",
 	"gpu_throttle_reasons",
+	// Only rented GPUs give a fingerprint.
+	"device_prefill_ms", "device_decode_ms",
 	// Of so few requests an objective may be undecided.
 	"slo_pass",
 	// Of what these plans do not ask for: a probe.
@@ -52,7 +54,7 @@ var unmeasured = []string{
 }
 
 // perhaps are those of them that a plan may have after all.
-var perhaps = []string{
+var perhaps = []string{"device_prefill_ms", "device_decode_ms",
 	"slo_pass", "findings", "server_reported_throughput_tok_s", "kv_transfer_tokens",
 	"ttft_drift", "tpot_drift", "throughput_drift", "stamp_error_ms", "client_loop", "calibrated_error_ms", "calibrated_ceiling_chunks_s",
 }

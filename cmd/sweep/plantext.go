@@ -162,7 +162,7 @@ func (p planned) lines(page *draw.Document, servers []server) {
 
 // beyond prints what is sent beyond the load.
 func (p planned) beyond(page *draw.Document) {
-	groups := executor.Announce(p.plan, p.deployments, p.plugins.backend, p.plugins.factory.Given)
+	groups := executor.Announce(p.plan, p.deployments, p.plugins.backend, p.plugins.servers(""))
 	for i, group := range groups {
 		if i == maxAnnounced && len(groups) > maxAnnounced+1 {
 			page.Text(fmt.Sprintf("  and what %d more kinds of servers get: ", len(groups)-i) + draw.Command("sweep plan -v "+plaintext.Word(p.path)))
@@ -221,7 +221,7 @@ func (p planned) details(page *draw.Document, servers []server) {
 		}
 		page.Rows(rows...)
 	}
-	for _, group := range executor.Announce(p.plan, p.deployments, p.plugins.backend, p.plugins.factory.Given) {
+	for _, group := range executor.Announce(p.plan, p.deployments, p.plugins.backend, p.plugins.servers("")) {
 		page.Text(group.Title() + ": requests beyond the load, at most")
 		rows := make([][]string, len(group.Extras))
 		for i, x := range group.Extras {

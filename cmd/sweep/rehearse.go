@@ -120,7 +120,7 @@ type rates struct {
 }
 
 // of says whether the rates are those of a server.
-func (r rates) of(s plan.Server) bool { return r.Engine == s.Profile && r.GPU == s.GPU }
+func (r rates) of(s plan.Server) bool { return r.Engine == s.Engine && r.GPU == s.GPU }
 
 // ratesOf reads files of sweep fit. Each must be of a server of the deployments.
 func ratesOf(files []string, deployments []plan.Deployment) ([]rates, error) {

@@ -54,7 +54,9 @@ const besidePlan = `
 version: 1
 name: beside
 model: sweep/tiny
-matrix: {engine: [vllm, sim], gpu: h100, concurrency: 1}
+matrix: {engine: [vllm, spread], gpu: h100, concurrency: 1}
+engines: {spread: {profile: vllm, args: {pipeline-parallel-size: 2}}}
+on_start_failure: record
 backend: sim
 load: {requests: 20, max_tokens: 4, warmup: {requests: 1}, prompts: {input_tokens: 20}}
 validity: {max_client_cpu: 1, max_schedule_lag: 10s, max_stall: 60s, max_client_lag: 60s, max_loop: 1, max_coalesced: 1, max_steal: 1, max_drift: 100}
@@ -66,11 +68,11 @@ func TestRun_rehearseCells(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "beside.yaml"), besidePlan)
-	if got := sweep(t, dir, nil, "run", "--rehearse", "-o", "run", "beside.yaml"); got.code != exitOK || !strings.Contains(got.stderr, "not rehearsed: the simulator has no arithmetic of the engine") {
+	if got := sweep(t, dir, nil, "run", "--rehearse", "-o", "run", "beside.yaml"); got.code != exitOK || !strings.Contains(got.stderr, "spread h100: not rehearsed: its GPUs do not share") {
 		t.Fatalf("exit %d\n%s", got.code, got.stderr)
 	}
 	summary := content(t, filepath.Join(dir, "run", layout.Summary))
-	for _, want := range []string{"What the simulator predicted before the run", "output tokens/s: ", " predicted, ", "not rehearsed: the simulator has no arithmetic"} {
+	for _, want := range []string{"What the simulator predicted before the run", "output tokens/s: ", " predicted, ", "spread h100: not rehearsed: its GPUs do not share"} {
 		if !strings.Contains(summary, want) {
 			t.Errorf("%q is not in\n%s", want, summary)
 		}

@@ -97,7 +97,7 @@ type plugins struct {
 // more. sweep is the path of this program.
 func (m *plugins) servers(sweep string) serving.Options {
 	f := m.factory
-	return serving.Options{Given: f.Given, Images: f.Images, StopSlack: f.Settle, Sweep: sweep}
+	return serving.Options{Given: f.Given, Rents: f.Bills, Images: f.Images, StopSlack: f.Settle, Sweep: sweep}
 }
 
 // traits are what of a backend an estimate depends on.

@@ -445,7 +445,7 @@ func (s *summary) findings() []draw.Item {
 		}
 		items[i] = draw.Item{Text: text}
 	}
-	return items
+	return append(items, draw.Items(s.SlowDevices())...)
 }
 
 func (s *summary) files() []string {

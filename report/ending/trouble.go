@@ -300,6 +300,11 @@ func (e *ending) notes() []string {
 		}
 		lines = append(lines, strings.Join(parts, ", ")+": "+e.more)
 	}
+	slow := e.SlowDevices()
+	if n := len(slow) - maxFindings; n > 0 {
+		slow = append(slow[:maxFindings], fmt.Sprintf("%d more slow devices: %s", n, e.more))
+	}
+	lines = append(lines, slow...)
 	if e.State.Manifest.Decide == rundir.DecidePoint {
 		lines = append(lines, "objectives are decided by their values alone (--decide point)")
 	}

@@ -36,6 +36,8 @@ const (
 	DriverVersion                = "driver_version"
 	Launch                       = "launch"
 	StartUpS                     = "start_up_s"
+	DevicePrefillMs              = "device_prefill_ms"
+	DeviceDecodeMs               = "device_decode_ms"
 	ClientHost                   = "client_host"
 	NetworkPath                  = "network_path"
 	StampKind                    = "stamp_kind"

@@ -89,6 +89,7 @@ var (
 	LogNotWritten           = Code{"log_not_written"}
 	ServerNotFollowed       = Code{"server_not_followed"}
 	HostDrift               = Code{"host_drift"}
+	SlowDevice              = Code{"slow_device"}
 	StackUneven             = Code{"stack_uneven"}
 	StackRole               = Code{"stack_role"}
 	StackUnwatched          = Code{"stack_unwatched"}
@@ -489,6 +490,11 @@ var remarks = []Fact{
 		HostDrift, "in a plan that compares by turns (`compare`), a cell of the baseline moved by certainly more than 2 % of tok/s between its first turn and its last, with nothing changed",
 		"it is of the run, below its ratios and as `comparison.host_drift` in `answer.json`; no row has it",
 		"run again on a quiet host: the ratios between the sides cover what the host did too",
+	},
+	{
+		SlowDevice, "a device took more than 10 % longer for the fixed prompt or the fixed tokens of `fingerprint` than the median of the others that ran the same server",
+		"it is of the run, among the findings of `summary.md`; no row has it, and `device_prefill_ms` and `device_decode_ms` of the rows have the figures",
+		"look at its clocks (`mean_gpu_clock_mhz`), its power and what throttles it; rent another one, or keep its answer as that of the slowest card",
 	},
 	{
 		StackUneven, "the stack on Kubernetes has what should be looked at before it is measured", "pods that are not ready or were restarted, or pods of one role that differ",

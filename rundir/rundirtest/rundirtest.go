@@ -57,6 +57,9 @@ func Check(dir string) error {
 	if b, err := os.ReadFile(filepath.Join(dir, layout.Calibration)); err == nil && !json.Valid(b) {
 		bad("%s is cut: %q", layout.Calibration, b)
 	}
+	if b, err := os.ReadFile(filepath.Join(dir, layout.Rehearsal)); st.Manifest.Rehearsed && !json.Valid(b) {
+		bad("%s was kept before the run began, and is %q (%w)", layout.Rehearsal, b, err)
+	}
 	errs = append(errs, leftovers(dir, st)...)
 	return errors.Join(errs...)
 }
