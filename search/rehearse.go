@@ -2,8 +2,10 @@ package search
 
 import (
 	"fmt"
+	"slices"
 
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/objective"
 )
 
 // Rehearse is a search of a server that keeps every objective on the levels below edge
@@ -11,23 +13,75 @@ import (
 // certified at the first look; of another one with all trials that it may have, and only
 // two levels below that which the first stage has found. Trials that are not run because
 // of their device are left out.
-func Rehearse(s Settings, edge int, sure bool) []Probe {
-	if !sure {
+func Rehearse(s Settings, edge int, sure bool) []Probe { return RehearseFrom(s, nil, edge, sure) }
+
+// RehearseFrom is [Rehearse] of what is left of a search after some outcomes. A sure one goes on
+// on the devices that it has had, and another one on others, as a new launch may.
+func RehearseFrom(s Settings, done []Outcome, edge int, sure bool) []Probe {
+	on := make(map[int]string, max(1, s.Devices))
+	if sure {
+		for device, id := range devices(s, done) {
+			on[device] = id
+		}
+	} else {
 		s.Trials = s.MaxTrials
 	}
-	var outcomes []Outcome
+	outcomes := slices.Clone(done)
+	var probes []Probe
 	for {
 		p, ok := Next(s, outcomes)
 		if !ok {
-			break
+			return probes
 		}
-		outcomes = append(outcomes, rehearsed(s, p, edge, sure))
+		o := rehearsed(s, p, edge, sure)
+		if id := on[p.Device]; id != "" {
+			o.On = id
+		}
+		outcomes, probes = append(outcomes, o), append(probes, p)
 	}
-	probes := make([]Probe, len(outcomes))
-	for i, o := range outcomes {
-		probes[i] = o.Probe
+}
+
+// Edges are the levels that may still be the first that a server does not keep, by what a
+// search has tried on its way: from above low up to high.
+func Edges(s Settings, done []Outcome) (low, high int) {
+	low, high = 0, len(s.Levels)
+	for _, a := range Answers(s, done) {
+		if a.Reason != Budget {
+			continue // it has its answer
+		}
+		low, high = max(0, lastKept(done, a.Objective)), len(s.Levels)
+		for _, o := range done {
+			if kept, known := keptBy(o, a.Objective); known && !kept && o.Level > low {
+				high = min(high, o.Level)
+			}
+		}
+		break // the loads of a later one are above
 	}
-	return probes
+	return low, max(low+1, high)
+}
+
+// lastKept is the highest level that kept an objective on the way; -1 for none.
+func lastKept(done []Outcome, name string) int {
+	last := -1
+	for _, o := range done {
+		if kept, known := keptBy(o, name); known && kept {
+			last = max(last, o.Level)
+		}
+	}
+	return last
+}
+
+// keptBy says whether a trial on the way to a point estimate kept an objective.
+func keptBy(o Outcome, name string) (kept, known bool) {
+	if o.Why != Find || o.State != Measured {
+		return false, false
+	}
+	for _, r := range o.SLOs {
+		if r.Name == name {
+			return objective.Kept(r)
+		}
+	}
+	return false, false
 }
 
 // rehearsed is how a probe of a rehearsal ends. Its objective has one part, which all

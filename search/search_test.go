@@ -136,6 +136,35 @@ func TestRehearse(t *testing.T) {
 	}
 }
 
+// What is left of a search is what it had in all without what it has done, wherever it was
+// stopped, and in all one of the answers that its trials leave open.
+func TestRehearseFrom(t *testing.T) {
+	t.Parallel()
+	s := settings(1)
+	const edge = 20
+	whole := Rehearse(s, edge, true)
+	var done []Outcome
+	for i, p := range whole {
+		if left := RehearseFrom(s, done, edge, true); !reflect.DeepEqual(left, whole[i:]) {
+			t.Errorf("after %d of %d probes %d are left", i, len(whole), len(left))
+		}
+		low, high := Edges(s, done)
+		if low >= edge || high < edge {
+			t.Errorf("after %d probes the edge is above %d up to %d, it is %d", i, low, high, edge)
+		}
+		if most := RehearseFrom(s, done, edge, false); len(most) < len(whole)-i {
+			t.Errorf("after %d probes at most %d are left, expected %d", i, len(most), len(whole)-i)
+		}
+		done = append(done, rehearsed(s, p, edge, true))
+	}
+	if left := RehearseFrom(s, done, edge, true); len(left) != 0 {
+		t.Errorf("of a search that has ended %d are left", len(left))
+	}
+	if low, high := Edges(s, nil); low != 0 || high != len(s.Levels) {
+		t.Errorf("a fresh one: above %d up to %d", low, high)
+	}
+}
+
 // The trials of another objective go higher, and show that the first is kept there again.
 func TestAnswers_notMonotone(t *testing.T) {
 	t.Parallel()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -52,20 +53,32 @@ type searchEstimate struct {
 // looked is at how many capacities the cost of a search is looked at, evenly over its levels.
 const looked = 12
 
-// estimateSearch is what a search is expected to take, the mean over all capacities, and
-// the most that it takes if each level needs all trials that it may have.
-func estimateSearch(s executor.Search, scale float64) (e searchEstimate) {
+// A doneSoFar is what of a search has ended, in its order; nil is nothing of any.
+type doneSoFar func(executor.Search) []search.Outcome
+
+func (d doneSoFar) of(s executor.Search) []search.Outcome {
+	if d == nil {
+		return nil
+	}
+	return d(s)
+}
+
+// estimateSearch is what is left of a search after what is done: the mean over all
+// capacities that this leaves open, and the most that it takes if each level needs all trials
+// that it may have.
+func estimateSearch(s executor.Search, done []search.Outcome, scale float64) (e searchEstimate) {
 	sum := 0
-	n := min(looked, len(s.Levels))
+	low, high := search.Edges(s.Settings, done)
+	n := min(looked, high-low)
 	for i := range n {
-		edge := (i + 1) * len(s.Levels) / n
+		edge := low + (i+1)*(high-low)/n
 		took := func(probes []search.Probe) (d time.Duration) {
 			for _, p := range probes {
 				d += trialEstimate(s.Cells[p.Level].Server, s.Load(p), scale)
 			}
 			return d
 		}
-		sure, unsure := search.Rehearse(s.Settings, edge, true), search.Rehearse(s.Settings, edge, false)
+		sure, unsure := search.RehearseFrom(s.Settings, done, edge, true), search.RehearseFrom(s.Settings, done, edge, false)
 		sum += len(sure)
 		e.took += took(sure)
 		e.most, e.longer = max(e.most, len(unsure)), max(e.longer, took(unsure))
@@ -75,9 +88,9 @@ func estimateSearch(s executor.Search, scale float64) (e searchEstimate) {
 }
 
 // estimateSearches is the sum over the searches of a deployment.
-func estimateSearches(p *plan.Plan, d plan.Deployment, scale float64) (e searchEstimate) {
+func estimateSearches(p *plan.Plan, d plan.Deployment, done doneSoFar, scale float64) (e searchEstimate) {
 	for _, s := range executor.Searches(p, d.Cells) {
-		one := estimateSearch(s, scale)
+		one := estimateSearch(s, done.of(s), scale)
 		e.probes, e.most, e.took, e.longer = e.probes+one.probes, e.most+one.most, e.took+one.took, e.longer+one.longer
 	}
 	return e
@@ -87,22 +100,53 @@ func estimateSearches(p *plan.Plan, d plan.Deployment, scale float64) (e searchE
 func (j *job) searching(cells []plan.Cell) map[string]bool {
 	open := map[string]bool{}
 	for _, s := range executor.Searches(j.plan, cells) {
-		_, _, more := search.Replay(s.Settings, func(p search.Probe) (search.Outcome, bool) {
-			key := s.Key(p)
-			if j.pending(s.Cells[p.Level], key.Trial) {
-				return search.Outcome{}, false
-			}
-			o, err := rundir.Outcome(j.path, j.state.Committed[key])
-			if err != nil {
-				return search.Outcome{}, false // the run will say it
-			}
-			return search.Of(o), true
-		})
+		_, more := j.replay(s)
 		for _, c := range s.Cells {
 			open[c.ID] = more
 		}
 	}
 	return open
+}
+
+// replay is what of a search has ended, and whether more of it is left.
+func (j *job) replay(s executor.Search) (done []search.Outcome, more bool) {
+	done, _, more = search.Replay(s.Settings, func(p search.Probe) (search.Outcome, bool) {
+		key := s.Key(p)
+		if j.pending(s.Cells[p.Level], key.Trial) {
+			return search.Outcome{}, false
+		}
+		o, err := rundir.Outcome(j.path, j.state.Committed[key])
+		if err != nil {
+			return search.Outcome{}, false // the run will say it
+		}
+		return search.Of(o), true
+	})
+	return done, more
+}
+
+// done is what of a search has ended.
+func (j *job) done(s executor.Search) []search.Outcome {
+	done, _ := j.replay(s)
+	return done
+}
+
+// quoteSearches prints on stderr what is left of the searches of a run that goes on.
+func (a *app) quoteSearches(ctx context.Context, j job) error {
+	if j.plan.Find == nil {
+		return nil
+	}
+	left, err := j.hunted()
+	if err != nil || len(left) == 0 {
+		return err
+	}
+	p := planned{path: j.path, plan: j.plan, plugins: j.plugins, deployments: left, done: j.done}
+	servers, err := a.serversOf(ctx, p)
+	if err != nil {
+		return err
+	}
+	page := draw.New(a.err, draw.Style{Width: a.textWidth()}) // an error of stderr ends no run
+	p.searches(page, servers)
+	return nil
 }
 
 // hunted are the deployments with searches that have not ended.
@@ -126,13 +170,17 @@ func (p planned) searches(page *draw.Document, servers []server) {
 	if p.plan.Find == nil {
 		return
 	}
-	rows := [][]string{{"search of " + p.plan.Find.Axis, "probes", "time", "$", "at most", "time", "$"}}
+	title := "search of " + p.plan.Find.Axis
+	if p.done != nil {
+		title = "left of the " + title
+	}
+	rows := [][]string{{title, "probes", "time", "$", "at most", "time", "$"}}
 	for _, s := range servers {
 		if s.skipped {
 			continue
 		}
 		for _, one := range executor.Searches(p.plan, s.of.Cells) {
-			e := estimateSearch(one, p.plugins.traits().scale)
+			e := estimateSearch(one, p.done.of(one), p.plugins.traits().scale)
 			cost := func(d time.Duration) string {
 				if !s.price.Known {
 					return "-"

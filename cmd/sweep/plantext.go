@@ -36,6 +36,7 @@ type planned struct {
 	plan        *plan.Plan
 	plugins     *plugins
 	deployments []plan.Deployment
+	done        doneSoFar // of searches
 }
 
 // A server is one deployment of a plan as sweep plan shows it.
@@ -99,7 +100,7 @@ func (a *app) serversOf(ctx context.Context, p planned) ([]server, error) {
 	}
 	servers := make([]server, len(p.deployments))
 	for i, d := range p.deployments {
-		s := server{of: d, note: predictionText(d.Server), price: costs[d.ID], about: estimate(p.plan, d, p.plugins.traits())}
+		s := server{of: d, note: predictionText(d.Server), price: costs[d.ID], about: estimateLeft(p.plan, d, p.plugins.traits(), everything, p.done)}
 		s.skipped = s.note != "" && p.plan.Predicted == plan.PredictedSkip
 		servers[i] = s
 	}

@@ -123,9 +123,9 @@ func newView(j job) *view {
 			}
 		}
 		if j.plan.Find != nil {
-			e := estimateSearches(j.plan, d, j.plugins.traits().scale)
-			f.total = max(e.probes, f.done+1)
-			f.left = e.took.Seconds() * float64(f.total-f.done) / float64(f.total)
+			e := estimateSearches(j.plan, d, j.done, j.plugins.traits().scale)
+			f.total = f.done + max(1, e.probes)
+			f.left = e.took.Seconds()
 		}
 		v.run.total, v.run.done, v.run.left = v.run.total+f.total, v.run.done+f.done, v.run.left+f.left
 	}

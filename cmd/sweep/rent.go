@@ -66,15 +66,18 @@ type estimated struct {
 
 // estimate is of all trials of a deployment.
 func estimate(p *plan.Plan, d plan.Deployment, of traits) estimated {
-	return estimateLeft(p, d, of, func(plan.Cell, int) bool { return true })
+	return estimateLeft(p, d, of, everything, nil)
 }
 
+// everything are all trials.
+func everything(plan.Cell, int) bool { return true }
+
 // estimateLeft is estimate where only some trials of the cells, by their numbers
-// from 1, are left to do.
-func estimateLeft(p *plan.Plan, d plan.Deployment, of traits, left func(plan.Cell, int) bool) (e estimated) {
+// from 1, are left to do, and something of its searches is done.
+func estimateLeft(p *plan.Plan, d plan.Deployment, of traits, left func(plan.Cell, int) bool, done doneSoFar) (e estimated) {
 	if p.Find != nil {
-		e.launches = max(1, p.Find.Devices) // which its searches share
-		e.took = startEstimate(d.Server, of)*time.Duration(e.launches) + estimateSearches(p, d, of.scale).took
+		e.launches = max(1, p.Find.Devices-had(p, d, done)) // which its searches share
+		e.took = startEstimate(d.Server, of)*time.Duration(e.launches) + estimateSearches(p, d, done, of.scale).took
 		return e
 	}
 	numbers := 0
@@ -93,6 +96,21 @@ func estimateLeft(p *plan.Plan, d plan.Deployment, of traits, left func(plan.Cel
 	e.launches = p.Repeats.Launches(numbers)
 	e.took += startEstimate(d.Server, of) * time.Duration(e.launches)
 	return e
+}
+
+// had is how many devices all searches of a deployment are done with.
+func had(p *plan.Plan, d plan.Deployment, done doneSoFar) int {
+	least := -1
+	for _, s := range executor.Searches(p, d.Cells) {
+		last := 0
+		for _, o := range done.of(s) {
+			last = max(last, o.Device)
+		}
+		if least < 0 || last < least {
+			least = last
+		}
+	}
+	return max(0, least)
 }
 
 // quoteText is one line without the plan's name.
@@ -149,7 +167,7 @@ func (a *app) quoteOf(ctx context.Context, c *cli.Command, j job) (pods.Quote, e
 	q.Spent = serving.Spent(j.state, time.Now())
 	q.AtOnce = min(len(deployments), max(1, c.Int("parallel")))
 	for _, d := range deployments {
-		left := estimateLeft(j.plan, d, j.plugins.traits(), j.pending)
+		left := estimateLeft(j.plan, d, j.plugins.traits(), j.pending, j.done)
 		q.Add(costs[d.ID], left.launches, left.took)
 		took := left.took / time.Duration(max(1, left.launches)) // of one pod
 		if life := j.plan.Budget.MaxPodLifetime; took > life {

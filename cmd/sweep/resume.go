@@ -218,6 +218,9 @@ func (a *app) prepare(ctx context.Context, c *cli.Command, j *job) error {
 		}
 	}
 	j.calibration = calibration
+	if err := a.quoteSearches(ctx, *j); err != nil {
+		return err
+	}
 	return a.agree(ctx, c, *j)
 }
 
