@@ -144,7 +144,7 @@ func (a *app) quoteSearches(ctx context.Context, j job) error {
 	if err != nil {
 		return err
 	}
-	page := draw.New(a.err, draw.Style{Width: a.textWidth()}) // an error of stderr ends no run
+	page := a.notes()
 	p.searches(page, servers)
 	return nil
 }
@@ -172,7 +172,7 @@ func (p planned) searches(page *draw.Document, servers []server) {
 	}
 	title := "search of " + p.plan.Find.Axis
 	if p.done != nil {
-		title = "left of the " + title
+		title = "left of each search"
 	}
 	rows := [][]string{{title, "probes", "time", "$", "at most", "time", "$"}}
 	for _, s := range servers {

@@ -54,7 +54,8 @@ var unmeasured = []string{
 }
 
 // perhaps are those of them that a plan may have after all.
-var perhaps = []string{"device_prefill_ms", "device_decode_ms",
+var perhaps = []string{
+	"device_prefill_ms", "device_decode_ms",
 	"slo_pass", "findings", "server_reported_throughput_tok_s", "kv_transfer_tokens",
 	"ttft_drift", "tpot_drift", "throughput_drift", "stamp_error_ms", "client_loop", "calibrated_error_ms", "calibrated_ceiling_chunks_s",
 }

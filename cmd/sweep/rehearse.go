@@ -63,12 +63,20 @@ func (a *app) beforehand(ctx context.Context, c *cli.Command, p planned, asked, 
 		a.say("sweep: not rehearsed, so the run has no prediction: %v", err)
 		return nil, nil
 	}
-	style := draw.Style{Width: a.textWidth()}
-	page := draw.New(a.err, style) // an error of stderr ends no run
-	r.said(page, style)
+	page := a.notes()
+	r.said(page, draw.Style{})
 	page.Blank()
 	text, err := json.MarshalIndent(r.kept(), "", " ")
 	return []rundir.File{{Name: layout.Rehearsal, Data: append(text, '\n')}}, err
+}
+
+// notes is a document on stderr. Its error is nobody's: a run goes on without a reader.
+func (a *app) notes() *draw.Document {
+	style := draw.Style{}
+	if a.errTTY {
+		style.Width = a.textWidth()
+	}
+	return draw.New(a.err, style)
 }
 
 // A rehearsed is a rehearsal of a plan.
@@ -81,7 +89,7 @@ type rehearsed struct {
 }
 
 // rehearse rehearses the cells of the deployments that a run would launch. Servers have the
-// rates of files of sweep fit where there is one for their engine and GPU.
+// rates of files of sweep fit if there is one for their engine and GPU.
 func (a *app) rehearse(ctx context.Context, p planned, asked, only func(plan.Cell) (bool, error), files []string) (*rehearsed, error) {
 	fit, err := ratesOf(files, p.deployments)
 	if err != nil {

@@ -33,7 +33,7 @@ func TestRun_rehearse(t *testing.T) {
 			t.Fatalf("exit %d, want %q\n%s\n%s", got.code, want, got.stdout, got.stderr)
 		}
 	}
-	if !strings.Contains(got.stderr, "left of the search of concurrency  probes") {
+	if !strings.Contains(got.stderr, "left of each search ") {
 		t.Errorf("it does not say what is left\n%s", got.stderr)
 	}
 	if after, err := os.ReadFile(kept); err != nil || string(after) != string(before) {
