@@ -86,6 +86,13 @@ func (l *Layer) Adopt(ctx context.Context, spec backends.Spec, ref backends.Ref)
 	if err := d.complete(); err != nil {
 		return nil, err
 	}
+	if r, ok := l.provider.(Resumer); ok {
+		a, err := r.Resume(ctx, pod, d.units())
+		if err != nil {
+			return nil, err
+		}
+		d.release, d.clients, d.keep = a.Close, a.Clients, a.Keep
+	}
 	connect(d.units())
 	for _, m := range d.members {
 		d.learn(m)
@@ -100,8 +107,14 @@ func (l *Layer) Adopt(ctx context.Context, spec backends.Spec, ref backends.Ref)
 	if err := d.tell(ctx, time.Time{}); err != nil {
 		return nil, err
 	}
-	d.release = release
-	return d, nil
+	own := d.release
+	d.release = func() {
+		if own != nil {
+			own()
+		}
+		release()
+	}
+	return d.seen(), nil
 }
 
 // same says why a unit is not one of a spec. It goes on: that is no

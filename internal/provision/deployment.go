@@ -30,7 +30,9 @@ type deployment struct {
 	moved   bool              // an address became known only when its unit was made, or when it ran
 	where   map[string]string // see Allocation.At
 	release func()            // what Allocate holds; see Allocation.Close
-	quoted  float64           // USD per hour; see Allocation
+	clients backends.ClientHost
+	keep    func(ctx context.Context, until time.Time) error // see Allocation
+	quoted  float64                                          // USD per hour; see Allocation
 	storage float64
 	once    sync.Once
 
@@ -60,7 +62,7 @@ var (
 
 func (l *Layer) newDeployment(spec backends.Spec, pod backends.Name, a Allocation) *deployment {
 	d := &deployment{
-		layer: l, spec: spec, pod: pod, where: a.At, release: a.Close, Ending: ending.New(),
+		layer: l, spec: spec, pod: pod, where: a.At, release: a.Close, clients: a.Clients, keep: a.Keep, Ending: ending.New(),
 		quoted: a.USDPerHour, storage: a.StorageUSDPerHour,
 	}
 	d.terms.Findings = a.Findings
@@ -68,6 +70,20 @@ func (l *Layer) newDeployment(spec backends.Spec, pod backends.Name, a Allocatio
 		d.members = append(d.members, &member{unit: u})
 	}
 	return d
+}
+
+// hosting is a deployment that can run clients where its servers run.
+type hosting struct {
+	*deployment
+	backends.ClientHost
+}
+
+// seen is the deployment as others see it.
+func (d *deployment) seen() backends.Deployment {
+	if d.clients == nil {
+		return d
+	}
+	return hosting{d, d.clients}
 }
 
 // at is what finds the deployment again, beside its name.
@@ -306,8 +322,15 @@ func (d *deployment) Keep(ctx context.Context, until time.Time) error {
 	return nil
 }
 
-// tell says to every agent how long no heartbeat is needed.
+// tell says to every agent how long no heartbeat is needed; to the group, where that ends
+// the units.
 func (d *deployment) tell(ctx context.Context, until time.Time) error {
+	if d.keep != nil {
+		if until.IsZero() {
+			return nil // whoever took the group over keeps it alive
+		}
+		return d.keep(ctx, until)
+	}
 	for _, m := range d.members {
 		for n, r := range m.unit.Replicas {
 			if r.Place.Agent == 0 {

@@ -55,7 +55,7 @@ func (l *Layer) Launch(ctx context.Context, spec backends.Spec, ledger backends.
 		}
 		d, err := l.launch(ctx, spec, ledger)
 		if err == nil {
-			return d, nil
+			return d.seen(), nil
 		}
 		if !errors.Is(err, ErrTaken) || errors.Is(err, ErrOwed) || try == maxLaunches {
 			return nil, err

@@ -134,6 +134,15 @@ type Inspector interface {
 	Inspect(ctx context.Context, i Instance) ([]map[string]string, error)
 }
 
+// A Resumer is a Grouper whose group needs somebody who keeps it alive. Optional, found by
+// type assertion.
+type Resumer interface {
+	// Resume takes over a group that an earlier run has kept, with its units, and keeps it
+	// alive. The units of the allocation do not count. [backends.ErrNotFound] if the group
+	// is gone.
+	Resume(ctx context.Context, pod backends.Name, units []*Unit) (Allocation, error)
+}
+
 // An Allocation is how a deployment is divided.
 type Allocation struct {
 	Units []*Unit
@@ -145,6 +154,11 @@ type Allocation struct {
 	USDPerHour, StorageUSDPerHour float64
 	// Findings are what the rows of this deployment have to say.
 	Findings []result.Finding
+	// Clients runs clients where the servers run; nil if nothing does.
+	Clients backends.ClientHost
+	// Keep has the group of the units end them at a time, without further signs of life of
+	// this process. Nil if there is no such group.
+	Keep func(ctx context.Context, until time.Time) error
 	// Close gives back what Allocate holds in this process: a connection, a
 	// claim. It is called once, when the deployment is over or was let go. May
 	// be nil.
