@@ -19,6 +19,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync"
 	"time"
 
@@ -58,9 +59,12 @@ type Config struct {
 	Marks   map[string]string // see [backends.Marks]
 	Engine  string
 	Want    backends.ClientsWant // with its namespace
-	Lease   time.Duration        // 0 is DefaultLease
-	Program string               // this program's file, for pods without it; "" is the running one's
-	Note    func(text string)    // hears how long what takes; may be nil
+	// Owner is that of a launch, which keeps it alive and ends it; then the clients end with
+	// the launch. Nil has the clients make one of their own.
+	Owner   *owner.Owner
+	Lease   time.Duration     // of an own owner; 0 is DefaultLease
+	Program string            // this program's file, for pods without it; "" is the running one's
+	Note    func(text string) // hears how long what takes; may be nil
 }
 
 // A Fleet is the clients of one deployment. Its methods may be called concurrently.
@@ -69,6 +73,7 @@ type Fleet struct {
 	space       owner.Namespace
 	token       secret.String
 	coordinator string
+	tag         string // of the names, which those of an earlier fleet of this launch may have
 
 	stop    context.CancelFunc
 	beating sync.WaitGroup
@@ -99,22 +104,26 @@ func New(c Config) *Fleet {
 	token := rand.Text()
 	return &Fleet{
 		Config: c, space: owner.Namespace{API: c.API, Name: c.Want.Namespace, Effects: c.Effects},
-		token: secret.New("the clients' token", token), coordinator: rand.Text(),
+		token: secret.New("the clients' token", token), coordinator: rand.Text(), tag: strings.ToLower(rand.Text()[:4]),
 	}
 }
 
-// Own makes what owns the clients, before any of them. After an error it must be closed
-// all the same.
+// Own makes what owns the clients, unless a launch does, and their Secret, before any of
+// them. After an error it must be closed all the same.
 func (f *Fleet) Own(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	o, err := f.space.Create(ctx, owner.Request{Name: f.Name, Marks: f.Marks, Engine: f.Engine, Image: f.image(), Lease: f.Lease})
-	if err != nil {
-		f.none = kubeapi.Refused(err) || errors.Is(err, owner.ErrTaken)
-		return err
+	o := f.Owner
+	if o == nil {
+		var err error
+		o, err = f.space.Create(ctx, owner.Request{Name: f.Name, Marks: f.Marks, Engine: f.Engine, Image: f.image(), Lease: f.Lease})
+		if err != nil {
+			f.none = kubeapi.Refused(err) || errors.Is(err, owner.ErrTaken)
+			return err
+		}
 	}
 	f.owner = o
-	err = f.Effects.Call(ctx, effect.KubeCreate, func(ctx context.Context) error {
+	err := f.Effects.Call(ctx, effect.KubeCreate, func(ctx context.Context) error {
 		return f.API.Create(ctx, f.path("/api/v1", "secrets"), f.secret(), nil)
 	})
 	if err != nil {
@@ -128,16 +137,21 @@ func (f *Fleet) Own(ctx context.Context) error {
 
 // beat gives signs of life until ctx is done.
 func (f *Fleet) beat(ctx context.Context, o *owner.Owner) {
-	beat, ping := time.NewTicker(f.Lease/beatsPerLease), time.NewTicker(pingEvery)
-	defer beat.Stop()
+	ping := time.NewTicker(pingEvery)
 	defer ping.Stop()
+	var beats <-chan time.Time // never, if the launch keeps the owner alive
+	if f.Owner == nil {
+		beat := time.NewTicker(f.Lease / beatsPerLease)
+		defer beat.Stop()
+		beats = beat.C
+	}
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ping.C:
 			f.ping(ctx)
-		case <-beat.C:
+		case <-beats:
 			if err := f.space.Extend(ctx, o, f.Lease); errors.Is(err, owner.ErrLost) {
 				f.mu.Lock()
 				f.lost = err
@@ -215,13 +229,8 @@ func (f *Fleet) renew(ctx context.Context, n int) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, backends.ClientsStart, fmt.Errorf("not all of %d pods were ready within %v", n, backends.ClientsStart))
 	defer cancel()
 	f.disconnect()
-	if f.made > 0 {
-		err := f.Effects.Call(ctx, effect.KubeDelete, func(ctx context.Context) error {
-			return f.API.Delete(ctx, f.path("/apis/batch/v1", "jobs")+"/"+url.PathEscape(f.jobName()), kubeapi.Deletion{Propagation: kubeapi.Background})
-		})
-		if err != nil {
-			return err
-		}
+	if err := f.remove(ctx); err != nil {
+		return err
 	}
 	f.made++
 	begun := time.Now()
@@ -253,6 +262,20 @@ func (f *Fleet) renew(ctx context.Context, n int) error {
 	return g.Wait()
 }
 
+// remove deletes the Job of the pods, if there is one.
+func (f *Fleet) remove(ctx context.Context) error {
+	if f.made == 0 {
+		return nil
+	}
+	err := f.Effects.Call(ctx, effect.KubeDelete, func(ctx context.Context) error {
+		return f.API.Delete(ctx, f.path("/apis/batch/v1", "jobs")+"/"+url.PathEscape(f.jobName()), kubeapi.Deletion{Propagation: kubeapi.Background})
+	})
+	if kubeapi.NotFound(err) {
+		return nil
+	}
+	return err
+}
+
 // disconnect forgets the pods.
 func (f *Fleet) disconnect() {
 	for _, p := range f.pods {
@@ -261,23 +284,37 @@ func (f *Fleet) disconnect() {
 	f.pods = nil
 }
 
-// Close ends the clients and all that was made for them, and returns when that is seen to
-// be gone.
-func (f *Fleet) Close(ctx context.Context) error {
+// LetGo ends what this process does for the clients. Without it they end by themselves in
+// a minute.
+func (f *Fleet) LetGo() {
 	f.mu.Lock()
 	if f.stop != nil {
 		f.stop()
 	}
 	f.disconnect()
+	f.mu.Unlock()
+	f.beating.Wait()
+}
+
+// Close ends the clients and all that was made for them, and returns when that is seen to
+// be gone. Of those that a launch owns only the pods are on their way out then: the end of
+// the launch waits for them.
+func (f *Fleet) Close(ctx context.Context) error {
+	f.LetGo()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case f.none:
+		return nil
+	case f.Owner != nil:
+		if err := f.remove(ctx); err != nil {
+			return fmt.Errorf("load pods: %w", err)
+		}
+		return nil
+	}
 	uid := ""
 	if f.owner != nil {
 		uid = f.owner.UID
-	}
-	none := f.none
-	f.mu.Unlock()
-	f.beating.Wait()
-	if none {
-		return nil
 	}
 	if err := f.space.Delete(ctx, f.Name.String(), uid); err != nil {
 		return fmt.Errorf("load pods: %w", err)

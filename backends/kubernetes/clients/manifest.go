@@ -48,8 +48,8 @@ func (f *Fleet) path(group, kind string) string {
 	return group + "/namespaces/" + url.PathEscape(f.space.Name) + "/" + kind
 }
 
-func (f *Fleet) secretName() string { return f.Name.String() + "-c" }
-func (f *Fleet) jobName() string    { return f.Name.String() + "-c" + strconv.Itoa(f.made) }
+func (f *Fleet) secretName() string { return f.Name.String() + "-c" + f.tag }
+func (f *Fleet) jobName() string    { return f.secretName() + "-" + strconv.Itoa(f.made) }
 func (f *Fleet) image() string      { return cmp.Or(f.Want.Image, f.Want.Base, DefaultBase) }
 
 // meta is the metadata of an object of the fleet.
