@@ -103,7 +103,7 @@ func Factory(fx *effect.Effects) backends.Factory {
 			switch err := decode(&c); {
 			case err != nil:
 			case c.Deploy != nil:
-				f.Given, f.Applies, f.LoadPods, f.Images, f.Settle = false, false, false, true, pods.Settle
+				f.Given, f.Applies, f.Images, f.Settle = false, false, true, pods.Settle
 			case len(c.Manifests) == 0:
 				f.Outlives, f.Applies, f.Launch = false, false, 0
 			}

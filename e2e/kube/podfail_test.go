@@ -106,7 +106,7 @@ func TestDeploy_failures(t *testing.T) {
 		"gpus":      {of: try{gpus: 9, config: pods.Config{Pending: 2 * time.Second}}, class: "no_capacity", text: []string{"Insufficient nvidia.com/gpu"}, is: backends.ErrCapacity},
 		"selector":  {of: try{config: pods.Config{NodeSelector: map[string]string{"pool": "none"}, Pending: 2 * time.Second}}, class: "placement", text: []string{"affinity/selector"}, is: backends.ErrSpec},
 		"claim":     {of: try{config: pods.Config{Cache: &pods.Cache{Claim: "nothere"}}}, class: "volume", text: []string{"nothere"}, is: backends.ErrSpec},
-		"quota":     {before: []string{`{apiVersion: v1, kind: ResourceQuota, metadata: {name: q}, spec: {hard: {requests.nvidia.com/gpu: "0"}}}`}, of: try{gpus: 1}, class: "quota", text: []string{"exceeded quota: q"}, is: backends.ErrCapacity},
+		"quota":     {before: []string{`{apiVersion: v1, kind: ResourceQuota, metadata: {name: q}, spec: {hard: {requests.nvidia.com/gpu: "0"}}}`}, of: try{gpus: 1, config: pods.Config{Pending: 2 * time.Second}}, class: "quota", text: []string{"exceeded quota: q"}, is: backends.ErrCapacity},
 		"requests":  {before: []string{`{apiVersion: v1, kind: ResourceQuota, metadata: {name: q}, spec: {hard: {limits.memory: 1Gi}}}`}, of: try{}, class: "quota", text: []string{"must specify limits.memory"}, is: backends.ErrSpec},
 		"standard":  {labels: "pod-security.kubernetes.io/enforce: restricted", of: try{config: pods.Config{Root: true}}, class: "admission", text: []string{"violates PodSecurity"}, is: backends.ErrSpec},
 		"runtime":   {of: try{gpus: 1, config: pods.Config{RuntimeClass: "nvidia"}}, class: "admission", text: []string{"RuntimeClass", "nvidia"}, is: backends.ErrSpec},

@@ -59,7 +59,5 @@ func TestDeploy_roles(t *testing.T) {
 			t.Errorf("image_digest is %v", row["image_digest"])
 		}
 	}
-	if left := lab.made(t, ns); len(left) > 0 {
-		t.Errorf("left are %q", left)
-	}
+	lab.empty(t, ns)
 }

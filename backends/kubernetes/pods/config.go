@@ -31,7 +31,7 @@ type Config struct {
 	PullSecrets   []string                 `yaml:"pull_secrets,omitempty" doc:"Secrets with the credentials of the registries." default:"those of the namespace's account" example:"[registry]"`
 	User          string                   `yaml:"user,omitempty" doc:"User and group, as uid or uid:gid, that the servers run as." default:"1000:1000" pattern:"^[0-9]+(:[0-9]+)?$" example:"2000:2000"`
 	Root          bool                     `yaml:"root,omitempty" doc:"Run the servers as the user of their image, root included, for images that need it. A namespace with the restricted Pod Security Standard refuses that." default:"false" example:"true"`
-	Pending       time.Duration            `yaml:"pending,omitempty" doc:"Time that a pod may wait for a node with room for it." default:"5m" unit:"s" example:"30m"`
+	Pending       time.Duration            `yaml:"pending,omitempty" doc:"Time that a pod may wait for a node with room for it, or for room in the namespace's quota." default:"5m" unit:"s" example:"30m"`
 }
 
 // A Toleration is that of the Kubernetes API.

@@ -50,6 +50,9 @@ type sign struct {
 	waits bool
 }
 
+// classQuota is the class of a ResourceQuota's refusals.
+const classQuota = "quota"
+
 const (
 	soon    = 5 * time.Second
 	retried = 40 * time.Second // what the kubelet tries again, and may succeed
@@ -63,8 +66,8 @@ const (
 // is [*kubeapi.Denied].
 var signs = []sign{
 	// Answers to a create.
-	{in: inCreate, message: `exceeded quota`, class: "quota", err: backends.ErrCapacity, hint: "the namespace's ResourceQuota is used up: end what uses it, or ask for more"},
-	{in: inCreate, message: `failed quota.*must specify (\S+)`, class: "quota", err: backends.ErrSpec, hint: "the namespace's ResourceQuota wants each pod to say what it uses: set memory and cpu in backend.deploy"},
+	{in: inCreate, message: `exceeded quota`, class: classQuota, err: backends.ErrCapacity, hint: "the namespace's ResourceQuota is used up: end what uses it, ask for more, or wait longer with backend.deploy.pending"},
+	{in: inCreate, message: `failed quota.*must specify (\S+)`, class: classQuota, err: backends.ErrSpec, hint: "the namespace's ResourceQuota wants each pod to say what it uses: set memory and cpu in backend.deploy"},
 	{in: inCreate, message: `violates PodSecurity`, class: "admission", err: backends.ErrSpec, hint: "the namespace's Pod Security Standard refuses the pod: leave out root in backend.deploy, or use another namespace"},
 	{in: inCreate, message: `RuntimeClass .* not found`, class: "admission", err: backends.ErrSpec, hint: "the cluster has no such runtime class: backend.deploy.runtime_class"},
 	{in: inCreate, message: `no PriorityClass with name`, class: "admission", err: backends.ErrSpec, hint: "the cluster has no such priority class: backend.deploy.priority_class"},

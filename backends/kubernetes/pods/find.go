@@ -62,10 +62,10 @@ func (p provider) Find(ctx context.Context, name string) ([]provision.Instance, 
 }
 
 // instance is what a pod says of itself. It is false for one that is not provably
-// sweep's.
+// sweep's, and for a load pod, which is no server: its owner has it.
 func (p *pod) instance() (provision.Instance, bool) {
 	name, ok := backends.ParseName(p.Meta.Labels[owner.LabelInstance])
-	if !ok || p.Meta.Labels[owner.LabelManagedBy] != owner.ManagedBy || p.Meta.Labels[owner.LabelOwner] != name.Owner {
+	if !ok || p.Meta.Labels[owner.LabelComponent] == string(owner.Load) || p.Meta.Labels[owner.LabelManagedBy] != owner.ManagedBy || p.Meta.Labels[owner.LabelOwner] != name.Owner {
 		return provision.Instance{}, false
 	}
 	grace, _ := time.ParseDuration(p.Meta.Annotations[annotationGrace]) // 0 if it is not known

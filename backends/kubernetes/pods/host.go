@@ -23,6 +23,7 @@ import (
 // A podHost is a server in a pod.
 type podHost struct {
 	p      provider
+	l      *launch // nil: it has none
 	pod    string
 	place  provision.Place
 	ip     string
@@ -40,7 +41,8 @@ var (
 func (r *remote) reach(ctx context.Context) error {
 	s := r.sight()
 	replica := r.unit.Replicas[0]
-	h := &podHost{p: r.p, pod: r.unit.Name, place: replica.Place, ip: s.pod.Status.IP}
+	l, _ := r.unit.Data.(*launch)
+	h := &podHost{p: r.p, l: l, pod: r.unit.Name, place: replica.Place, ip: s.pod.Status.IP}
 	h.direct = net.JoinHostPort(h.ip, strconv.Itoa(replica.Place.Port))
 	if replica.Role.LogPath != nil {
 		h.log = replica.Role.LogPath(replica.Place.Replica)
@@ -99,12 +101,7 @@ func (p provider) gpuAt(ctx context.Context, node string) string {
 func (h *podHost) URL() string { return "http://" + h.direct }
 
 // Path implements [host.Host].
-func (h *podHost) Path() host.Path {
-	if h.why != "" {
-		return host.Tunnel
-	}
-	return host.Direct
-}
+func (h *podHost) Path() host.Path { return h.l.path(h.why == "") }
 
 // Addr implements [host.Porter].
 func (h *podHost) Addr(name string) string {

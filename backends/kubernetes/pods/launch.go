@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/backends/kubernetes/clients"
 	"sweep.dev/sweep/backends/kubernetes/owner"
 	"sweep.dev/sweep/internal/bootstrap"
 	"sweep.dev/sweep/internal/effect"
@@ -28,11 +29,22 @@ var (
 type launch struct {
 	b       *Backend
 	name    string // of the deployment
-	several bool   // units
+	id      backends.Name
+	several bool // units
 	owner   *owner.Owner
+
+	engine  string
+	want    backends.ClientsWant
+	entry   string    // the role that requests go to
+	final   string    // the last unit
+	entries []*remote // those of entry, attached one after the other
 
 	last    map[string]string    // the last unit of each role
 	waiting map[string][]*remote // of a role whose last unit is not attached yet
+
+	mu     sync.Mutex
+	fleet  *clients.Fleet // the load pods; nil: there are none
+	remote bool           // the servers are reached from them alone
 
 	stop  context.CancelFunc // of the heartbeat; nil before it begins
 	beats sync.WaitGroup
@@ -50,25 +62,43 @@ const (
 // Allocate divides a deployment into pods, and makes nothing.
 func (p provider) Allocate(_ context.Context, spec backends.Spec, pod backends.Name) (provision.Allocation, error) {
 	a := provision.Allocation{Units: provision.PerReplica(spec, pod)}
-	l := &launch{b: p.b, name: pod.String(), several: len(a.Units) > 1, lost: make(chan struct{}), last: map[string]string{}, waiting: map[string][]*remote{}}
+	l := p.b.launch(pod, spec, a.Units)
 	for _, u := range a.Units {
 		r := u.Replicas[0]
-		l.last[r.Role.Name] = u.Name
-		host := "127.0.0.1"
-		if l.several {
-			host = hostname(r.Role.Name, r.Place.Replica) + "." + l.name + "." + p.b.place.Namespace + ".svc"
-		}
-		r.Place = placeOf(r.Role, r.Place.Replica, host)
+		r.Place = placeOf(r.Role, r.Place.Replica, l.host(r))
 		r.Place.Dir = p.b.files + "/" + u.Name
-		u.Data = l
 	}
-	a.Close = l.close
+	a.Clients, a.Keep, a.Close = l, l.keep, l.close
 	return a, nil
 }
 
+// launch is what some units share, and each of them has it.
+func (b *Backend) launch(pod backends.Name, spec backends.Spec, units []*provision.Unit) *launch {
+	l := &launch{
+		b: b, name: pod.String(), id: pod, several: len(units) > 1, engine: spec.Engine, want: spec.Clients, entry: entryOf(spec),
+		last: map[string]string{}, waiting: map[string][]*remote{}, lost: make(chan struct{}),
+	}
+	for _, u := range units {
+		l.last[u.Replicas[0].Role.Name], l.final = u.Name, u.Name
+		u.Data = l
+	}
+	return l
+}
+
+// host is what the others call a replica.
+func (l *launch) host(r *provision.Replica) string {
+	if !l.several {
+		return "127.0.0.1"
+	}
+	return hostname(r.Role.Name, r.Place.Replica) + "." + l.name + "." + l.b.place.Namespace + ".svc"
+}
+
+// everywhere is where servers listen.
+const everywhere = "0.0.0.0"
+
 // placeOf chooses the ports of a replica in its pod.
 func placeOf(role backends.Role, n int, host string) provision.Place {
-	at := provision.Place{Address: backends.Address{Bind: "0.0.0.0", Host: host, Port: role.Port, Replica: n}}
+	at := provision.Place{Address: backends.Address{Bind: everywhere, Host: host, Port: role.Port, Replica: n}}
 	if at.Port == 0 {
 		at.Port = defaultPort
 	}
@@ -136,6 +166,9 @@ func (p provider) make(ctx context.Context, collection string, o map[string]any)
 // attached one after the other.
 func (l *launch) attached(r *remote) []*remote {
 	role := r.unit.Replicas[0].Role.Name
+	if role == l.entry {
+		l.entries = append(l.entries, r)
+	}
 	l.waiting[role] = append(l.waiting[role], r)
 	if l.last[role] != r.unit.Name {
 		return nil
@@ -165,6 +198,12 @@ func (l *launch) begin(ctx context.Context, n owner.Namespace) {
 
 // close lets go: the deployment lives for a lease from the last heartbeat on.
 func (l *launch) close() {
+	l.letGo()
+	l.quiet()
+}
+
+// quiet ends the heartbeat.
+func (l *launch) quiet() {
 	if l.stop != nil {
 		l.stop()
 		l.beats.Wait()
@@ -180,8 +219,30 @@ func (p provider) Ungroup(ctx context.Context, pod string) error {
 	return denied(n.Delete(ctx, pod, ""))
 }
 
-// Create makes a pod, which starts it.
+// Create makes a pod, which starts it. A quota that is used up is waited for as a node is:
+// what uses it may be another deployment of the same run.
 func (p provider) Create(ctx context.Context, u *provision.Unit) (provision.Instance, error) {
+	for begun := time.Now(); ; {
+		i, err := p.create(ctx, u)
+		if i.ID != "" || !usedUp(err) || time.Since(begun) >= p.b.config.Pending {
+			return i, err
+		}
+		select {
+		case <-ctx.Done():
+			return i, errors.Join(context.Cause(ctx), err)
+		case <-time.After(min(p.b.every.quota, p.b.config.Pending)):
+		}
+	}
+}
+
+// usedUp says whether a create was refused for a quota that another end gives room in.
+func usedUp(err error) bool {
+	f, ok := errors.AsType[*backends.Failure](err)
+	return ok && f.Class == classQuota && errors.Is(err, backends.ErrCapacity)
+}
+
+// create makes a pod once.
+func (p provider) create(ctx context.Context, u *provision.Unit) (provision.Instance, error) {
 	l, _ := u.Data.(*launch)
 	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerPatience)
 	defer cancel()

@@ -54,7 +54,7 @@ func (l *launch) service() map[string]any {
 	o := l.object("Service", l.name, owner.Engine, "", 0)
 	o["spec"] = map[string]any{
 		"clusterIP": "None", "publishNotReadyAddresses": true,
-		"selector": map[string]string{owner.LabelInstance: l.name, owner.LabelManagedBy: owner.ManagedBy},
+		"selector": map[string]string{owner.LabelInstance: l.name, owner.LabelManagedBy: owner.ManagedBy, owner.LabelComponent: string(owner.Engine)},
 	}
 	return o
 }

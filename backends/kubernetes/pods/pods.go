@@ -10,9 +10,9 @@
 //
 // # How it is reached
 //
-// Requests go to the address of the pod where it can be reached from here. Else they go
-// through the API server, by one connection for each, and the row says that its latencies
-// are not the server's.
+// Requests go to the address of the pod where it can be reached from here. Else a load pod
+// (package clients) sends them, which the plan may want in any case. What else a server is
+// asked then goes through the API server.
 //
 // # How it ends
 //
@@ -43,10 +43,11 @@ type pauses struct {
 	connect time.Duration // until an address of a pod counts as out of reach
 	again   time.Duration // before the API is asked again that did not answer
 	beat    time.Duration // between two signs of life, at most
+	quota   time.Duration // before a create is tried again that a quota has refused
 	forgets time.Duration // how long an event of a pod may come after what it explains
 }
 
-var usual = pauses{connect: 3 * time.Second, again: time.Second, beat: time.Minute, forgets: 2 * time.Second}
+var usual = pauses{connect: 3 * time.Second, again: time.Second, beat: time.Minute, quota: 2 * time.Second, forgets: 2 * time.Second}
 
 const (
 	// late is how long a pod may be unseen whose create got no answer.
@@ -132,6 +133,9 @@ func (b *Backend) Launch(ctx context.Context, spec backends.Spec, l backends.Led
 
 // Check implements [backends.Checker].
 func (b *Backend) Check(spec backends.Spec) error {
+	if ns := spec.Clients.Namespace; ns != "" && ns != b.place.Namespace {
+		return fmt.Errorf("%w: load.clients.namespace: the load pods of servers of your own belong to their launch, in namespace %s: leave it out", backends.ErrSpec, b.place.Namespace)
+	}
 	for _, role := range spec.Roles {
 		switch {
 		case imageOf(spec, role) == "":

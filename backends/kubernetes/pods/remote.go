@@ -1,7 +1,6 @@
 package pods
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -21,8 +20,6 @@ import (
 	"sweep.dev/sweep/internal/kubeapi"
 	"sweep.dev/sweep/internal/kubelog"
 	"sweep.dev/sweep/internal/provision"
-	"sweep.dev/sweep/result"
-	"sweep.dev/sweep/result/finding"
 )
 
 // A remote is the access to one pod.
@@ -56,7 +53,8 @@ var (
 func (p provider) Attach(ctx context.Context, i provision.Instance, u *provision.Unit) (provision.Remote, error) {
 	r := &remote{p: p, unit: u, uid: i.ID, changed: make(chan struct{})}
 	all := []*remote{r}
-	if l, ok := u.Data.(*launch); ok {
+	l, ok := u.Data.(*launch)
+	if ok {
 		r.lost, r.why = l.lost, func() error { return l.why }
 		all = l.attached(r)
 	}
@@ -68,7 +66,11 @@ func (p provider) Attach(ctx context.Context, i provision.Instance, u *provision
 	for _, one := range all {
 		group.Go(func() error { return one.up(waiting) })
 	}
-	if err := group.Wait(); err != nil {
+	err := group.Wait()
+	if err == nil && ok && u.Name == l.final {
+		err = l.near(ctx)
+	}
+	if err != nil {
 		r.keepLog(ctx)
 		r.Close()
 		return nil, err
@@ -95,7 +97,10 @@ func (r *remote) Close() {
 }
 
 // Host implements [provision.Remote].
-func (r *remote) Host(int) host.Host {
+func (r *remote) Host(int) host.Host { return r.server() }
+
+// server is the server in the pod; nil before it is known how it is reached.
+func (r *remote) server() *podHost {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.host
@@ -117,10 +122,6 @@ func (r *remote) Tell(t *backends.Terms) {
 			of = r.unit.Replicas[0].Role.Name + "=" + digest
 		}
 		t.ImageDigest = joined(t.ImageDigest, of)
-	}
-	if r.host != nil && r.host.Path() == host.Tunnel && r.unit.Replicas[0].Role.Name == cmp.Or(r.unit.Spec.Entry, r.unit.Spec.Roles[0].Name) {
-		t.Findings = append(t.Findings, result.Finding{Code: finding.Tunnelled, Text: fmt.Sprintf(
-			"%s cannot be reached from here (%s): requests go through the API server, so its latencies and limits are not the server's; run sweep in the cluster", r.host.direct, r.host.why)})
 	}
 }
 

@@ -1,0 +1,198 @@
+package pods_test
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/backends/backendtest"
+	"sweep.dev/sweep/backends/kubernetes/kubetest"
+	"sweep.dev/sweep/internal/polltest"
+)
+
+// jobs are the paths of the Jobs that there are.
+func jobs(f *kubetest.Server) []string {
+	return slices.DeleteFunc(f.Paths(), func(path string) bool { return !strings.Contains(path, "/jobs/") })
+}
+
+// A deployment that was kept ends at its time without sweep, unless a later run takes it
+// over, which then ends it.
+func TestKeep(t *testing.T) {
+	t.Parallel()
+	f := kubetest.Start(t)
+	f.Run()
+	dir := t.TempDir()
+	b, spec, err := made(nil, f.Kubeconfig, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec.Digest, spec.Expires = "digest", time.Now().Add(time.Hour)
+	spec.Roles[0].Replicas = 2
+	var ledger backendtest.Ledger
+	d, err := b.Launch(t.Context(), spec, &ledger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ref := termsOf(t, d).Ref
+	keep := func(d backends.Deployment, left time.Duration) {
+		t.Helper()
+		k, ok := d.(backends.Keeper)
+		if !ok {
+			t.Fatalf("%T cannot be kept", d)
+		}
+		if err := k.Keep(t.Context(), time.Now().Add(left)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	keep(d, 5*time.Minute)
+	if err := d.Stop(t.Context()); err != nil || len(f.Pods()) != 2 {
+		t.Errorf("Stop of what is kept: %v, pods %q", err, f.Pods())
+	}
+	if at := deadline(t, f); at < 290 || at > 310 {
+		t.Errorf("the cluster ends it after %v s, want 300", at)
+	}
+
+	other := spec
+	other.Digest = "another"
+	if _, err := b.Adopt(t.Context(), other, ref); err == nil || errors.Is(err, backends.ErrNotFound) {
+		t.Errorf("another server was taken over: %v", err)
+	}
+	again, _, err := made(nil, f.Kubeconfig, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec.RunID = "run2"
+	d, err = again.Adopt(t.Context(), spec, ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range 2 {
+		h := d.Host("server", n)
+		conn, err := h.Dial(t.Context(), "tcp", strings.TrimPrefix(h.URL(), "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn.Close()
+	}
+	if at := deadline(t, f); at < 590 || at > 620 {
+		t.Errorf("the cluster ends it after %v s, want 600: the default heartbeat", at)
+	}
+	keep(d, time.Second)
+	polltest.Until(t, "the cluster has ended it", func() bool { return len(f.Paths()) == 0 })
+	if _, err := again.Adopt(t.Context(), spec, ref); !errors.Is(err, backends.ErrNotFound) {
+		t.Errorf("what is gone was taken over: %v", err)
+	}
+}
+
+func termsOf(t *testing.T, d backends.Deployment) backends.Terms {
+	t.Helper()
+	r, ok := d.(backends.Rental)
+	if !ok {
+		t.Fatalf("%T has no terms", d)
+	}
+	return r.Terms()
+}
+
+// deadline is that of the only Job, in seconds.
+func deadline(t *testing.T, f *kubetest.Server) (seconds float64) {
+	t.Helper()
+	all := jobs(f)
+	if len(all) != 1 {
+		t.Fatalf("Jobs %q", all)
+	}
+	f.Edit(all[0], func(o kubetest.Object) {
+		text, _ := json.Marshal(o)
+		var j struct {
+			Spec struct{ ActiveDeadlineSeconds float64 }
+		}
+		if err := json.Unmarshal(text, &j); err != nil {
+			t.Error(err)
+		}
+		seconds = j.Spec.ActiveDeadlineSeconds
+	})
+	return seconds
+}
+
+// A quota that is used up is waited for as long as a node is, and no longer.
+func TestLaunch_quota(t *testing.T) {
+	t.Parallel()
+	for _, room := range []int64{3, 1000} { // the try that it has room for
+		f := kubetest.Start(t)
+		f.Run()
+		var tries atomic.Int64
+		f.Before(func(w http.ResponseWriter, r *http.Request, _ func()) bool {
+			if r.Method != http.MethodPost || !strings.HasSuffix(r.URL.Path, "/pods") || tries.Add(1) >= room {
+				return false
+			}
+			w.WriteHeader(http.StatusForbidden)
+			_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,
+				"message":"pods \"x\" is forbidden: exceeded quota: q, requested: requests.nvidia.com/gpu=1, used: requests.nvidia.com/gpu=2, limited: requests.nvidia.com/gpu=2"}`))
+			return true
+		})
+		b, spec, err := made(nil, f.Kubeconfig, t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.Pending(time.Second)
+		var ledger backendtest.Ledger
+		d, err := b.Launch(t.Context(), spec, &ledger)
+		if err == nil {
+			err = d.Stop(t.Context())
+			if room > 100 {
+				t.Error("it was started without room")
+			}
+		} else if failed, ok := errors.AsType[*backends.Failure](err); room < 100 || !ok || failed.Class != "quota" || !errors.Is(err, backends.ErrCapacity) || tries.Load() < 3 {
+			t.Errorf("after %d tries: %v", tries.Load(), err)
+		} else {
+			err = nil
+		}
+		if err != nil || len(f.Paths()) != 0 {
+			t.Errorf("%v, left are %q", err, f.Paths())
+		}
+	}
+}
+
+// The load pods of a launch are none of its servers.
+func TestList_loadPods(t *testing.T) {
+	t.Parallel()
+	f := kubetest.Start(t)
+	f.Run()
+	b, spec, err := made(nil, f.Kubeconfig, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ledger backendtest.Ledger
+	d, err := b.Launch(t.Context(), spec, &ledger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ref := termsOf(t, d).Ref
+	path := "/api/v1/namespaces/ns/pods/"
+	var text []byte
+	f.Edit(path+ref.Name, func(o kubetest.Object) { text, err = json.Marshal(o) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	var load kubetest.Object
+	if err := json.Unmarshal(text, &load); err != nil {
+		t.Fatal(err)
+	}
+	name := ref.Name + "-cabcd-1-0-xyz"
+	load.Set(name, "metadata", "name")
+	load.Set("load", "metadata", "labels", "app.kubernetes.io/component")
+	f.Put(path+name, load)
+	found, err := b.Instances(t.Context(), ref)
+	if err != nil || len(found) != 1 || found[0].Unit != ref.Name {
+		t.Errorf("%+v, %v", found, err)
+	}
+	f.Remove(path + name)
+	if err := d.Stop(t.Context()); err != nil || len(f.Paths()) != 0 {
+		t.Errorf("%v, left are %q", err, f.Paths())
+	}
+}
