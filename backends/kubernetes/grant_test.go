@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/backends/kubernetes/manifests"
 	"sweep.dev/sweep/internal/manifest"
 	"sweep.dev/sweep/internal/syntax"
 )
@@ -40,6 +41,10 @@ metadata: {name: a}
 apiVersion: networking.k8s.io/v1
 kind: Ingress
 metadata: {name: a}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: a}
 `)}}, &report)
 	if err := report.Err(); err != nil {
 		t.Fatal(err)
@@ -52,9 +57,18 @@ metadata: {name: a}
 	for _, r := range g.Rules[before:] {
 		got = append(got, r.Group+"/"+strings.Join(r.Resources, "+")+":"+strings.Join(r.Verbs, "+"))
 	}
-	const want = "batch/jobs:create+get+list+patch+delete apps/deployments:create+get networking.k8s.io/networkpolicies:create+get networking.k8s.io/ingresses:create+get"
+	const want = "batch/jobs:create+get+list+patch+delete apps/deployments:create+get networking.k8s.io/networkpolicies:create+get networking.k8s.io/ingresses:create+get gateway.networking.k8s.io/gateways:create+get"
 	if strings.Join(got, " ") != want {
 		t.Errorf("%v, want %s", got, want)
+	}
+	text, err := manifests.RoleYAML("llm-d", []manifest.File{{Name: "a.yaml", Text: []byte("{apiVersion: apps/v1, kind: Deployment, metadata: {name: a}}")}})
+	for _, want := range []string{"namespace: llm-d\n", "apiGroups: [apps]\n    resources: [deployments]\n    verbs: [create, get]\n", "resources: [jobs]", "resources: [pods/log]"} {
+		if err != nil || !strings.Contains(text, want) {
+			t.Errorf("%v, no %q in\n%s", err, want, text)
+		}
+	}
+	if _, err := manifests.RoleYAML("llm-d", []manifest.File{{Name: "a.yaml", Text: []byte("{apiVersion: v1, kind: Secret, metadata: {name: a}}")}}); err == nil {
+		t.Error("a Role for a Secret")
 	}
 	b.cluster.Context = "prod"
 	if _, err := b.Grant(); err == nil || !strings.Contains(err.Error(), "backend.context") {

@@ -62,7 +62,7 @@ Nothing in the cluster is changed.
 		),
 		OnUsageError: usageError,
 		Action: func(ctx context.Context, c *cli.Command) error {
-			if c.IsSet("kube") || c.Bool("print-role") || c.Bool("print-load-role") || c.Bool("print-deploy-role") {
+			if c.IsSet("kube") || c.IsSet("manifests") || c.Bool("print-role") || c.Bool("print-load-role") || c.Bool("print-deploy-role") {
 				return a.probeKube(ctx, c)
 			}
 			target, err := oneArg(c, "URL")

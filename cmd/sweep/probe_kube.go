@@ -14,7 +14,10 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"sweep.dev/sweep/backends/kubernetes/clients"
+	"sweep.dev/sweep/backends/kubernetes/manifests"
+	"sweep.dev/sweep/internal/input"
 	"sweep.dev/sweep/internal/kubeapi"
+	"sweep.dev/sweep/internal/manifest"
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/report/draw"
 	"sweep.dev/sweep/stack"
@@ -25,6 +28,7 @@ func kubeFlags() []cli.Flag {
 		&cli.StringFlag{Name: "kube", Usage: "look at a stack on Kubernetes: `NAMESPACE[/[KIND/]NAME]`"},
 		&cli.StringFlag{Name: "kube-context", Usage: "use this `CONTEXT` of the kubeconfig; default: the current one"},
 		&cli.BoolFlag{Name: "print-role", Usage: "print the Role that --kube needs in its namespace"},
+		&cli.StringSliceFlag{Name: "manifests", Usage: "with --print-role: print the Role of a plan that makes the objects of this `FILE` as well"},
 		&cli.BoolFlag{Name: "print-deploy-role", Usage: "print the Role that backend.deploy of a plan needs in its namespace"},
 		&cli.BoolFlag{Name: "print-load-role", Usage: "print the Role that load pods need in its namespace, beside that of --print-role"},
 	}
@@ -46,6 +50,12 @@ func (a *app) probeKube(ctx context.Context, c *cli.Command) error {
 	if c.Bool("print-deploy-role") {
 		_, err := io.WriteString(a.out, stack.DeployRoleYAML(plaintext.Line(namespace)))
 		return err
+	}
+	if c.IsSet("manifests") && !c.Bool("print-role") {
+		return &usage{errors.New("--manifests: want --print-role too")}
+	}
+	if names := c.StringSlice("manifests"); len(names) > 0 {
+		return a.printManifestsRole(plaintext.Line(namespace), names)
 	}
 	if c.Bool("print-role") {
 		_, err := io.WriteString(a.out, stack.RoleYAML(plaintext.Line(namespace)))
@@ -69,6 +79,24 @@ func (a *app) probeKube(ctx context.Context, c *cli.Command) error {
 	page := a.page()
 	printStack(page, s, c.Bool("verbose"))
 	return page.Err()
+}
+
+// printManifestsRole prints the Role of a plan whose backend has these files.
+func (a *app) printManifestsRole(namespace string, names []string) error {
+	var files []manifest.File
+	for _, name := range names {
+		text, err := input.ReadFile(name, manifest.MaxBytes)
+		if err != nil {
+			return &usage{fmt.Errorf("--manifests: %w", err)}
+		}
+		files = append(files, manifest.File{Name: name, Text: text})
+	}
+	role, err := manifests.RoleYAML(namespace, files)
+	if err != nil {
+		return &usage{err}
+	}
+	_, err = io.WriteString(a.out, role)
+	return err
 }
 
 // printStack writes a stack for people: where requests enter, which roles there are, then

@@ -129,8 +129,6 @@ func (n *node) manifested(t *testing.T, sweep, ns string) (plan string) {
 		t.Fatal(err)
 	}
 	n.namespace(t, ns)
-	n.mayRead(t, sweep, ns)
-	n.apply(t, ns, read(t, "testdata/maker.yaml"))
 	text := read(t, "testdata/manifests.yaml")
 	gateway := n.service(t, ns, "gateway", 8081)
 	for word, to := range map[string]string{"PREFILL": n.service(t, ns, "prefill", 8000), "DECODE": n.service(t, ns, "decode", 8000), "EPP": n.service(t, ns, "pd-epp", 9090)} {
@@ -143,6 +141,13 @@ func (n *node) manifested(t *testing.T, sweep, ns string) (plan string) {
 			t.Fatal(err)
 		}
 	}
+	role, stderr, code := n.as(t, sweep, "reader", "probe", "--kube", ns, "--print-role", "--manifests", filepath.Join(dir, "stack.yaml"))
+	if code != 0 {
+		t.Fatalf("--print-role: exit %d: %s", code, stderr)
+	}
+	n.apply(t, ns, role)
+	n.apply(t, ns, `{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: sweep},
+		roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: sweep-manifests}, subjects: [{kind: User, apiGroup: rbac.authorization.k8s.io, name: reader}]}`)
 	return plan
 }
 
@@ -285,8 +290,8 @@ func TestManifests_killed(t *testing.T) {
 				_ = cmd.Process.Kill()
 			}
 		}
-		if err := cmd.Wait(); err == nil {
-			t.Fatalf("%q: sweep was not killed", fault)
+		if err := cmd.Wait(); err == nil || cmd.ProcessState.Exited() {
+			t.Fatalf("%q: sweep was not killed: %v", fault, err)
 		}
 		return out
 	}
