@@ -58,27 +58,59 @@ func (b *Backend) launchManifests(ctx context.Context, spec backends.Spec, l bac
 	if err != nil {
 		return nil, err
 	}
+	if want := spec.Clients; want.N > 0 {
+		ns := cmp.Or(want.Namespace, b.namespace)
+		missing, err := lacks(ctx, launcher.In.API, ns)
+		if err != nil {
+			return nil, err
+		}
+		if missing != "" {
+			return nil, fmt.Errorf("%w: load.clients: this user may not %s in namespace %s: ask for the Role that sweep probe --kube %[3]s --print-load-role prints", backends.ErrRefused, missing, ns)
+		}
+		if ns != b.namespace {
+			launcher.Load, launcher.At[detailLoad] = ns, ns
+		}
+	}
 	run, err := launcher.Launch(ctx, spec, l)
 	if err != nil {
 		return nil, err
 	}
 	d, err := b.join(ctx, spec, run)
 	if err != nil {
+		if left := b.endLoad(ctx, run.Ref); left != nil {
+			return nil, errors.Join(err, left, run.Stop(context.WithoutCancel(ctx)))
+		}
 		return nil, errors.Join(err, run.GiveBack(ctx, l))
 	}
 	return d, nil
+}
+
+// endLoad ends the load pods of a launch that are in a namespace of their own.
+func (b *Backend) endLoad(ctx context.Context, ref backends.Ref) error {
+	ns := ref.Details[detailLoad]
+	if ns == "" {
+		return nil
+	}
+	in, err := b.namespaceOf()
+	if err != nil {
+		return err
+	}
+	in.Name = ns
+	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), releaseWithin, errors.New("the load pods were not seen to be gone in time"))
+	defer cancel()
+	return in.Delete(ctx, ref.Name, "")
 }
 
 // join finds the stack that a launch has made. That its objects are ready does not say
 // that an address leads to them already.
 func (b *Backend) join(ctx context.Context, spec backends.Spec, run *manifests.Running) (*deployment, error) {
 	for {
-		d, err := b.found(ctx, spec, nil)
+		d, err := b.found(ctx, spec, nil, run)
 		if err == nil {
-			d.run, d.ref = run, run.Ref
+			d.ref = run.Ref
 			return d, nil
 		}
-		if errors.Is(err, backends.ErrRefused) {
+		if _, near := errors.AsType[*nearError](err); near || errors.Is(err, backends.ErrRefused) {
 			return nil, err
 		}
 		select {
@@ -119,9 +151,12 @@ func (b *Backend) List(ctx context.Context, of string) ([]backends.Listed, error
 		if of != "" && o.Name.Owner != backends.OwnerTag(of) {
 			continue
 		}
-		marks := o.Marks()
+		marks, at := o.Marks(), b.place(in)
+		if o.Load != "" {
+			at[detailLoad] = o.Load
+		}
 		all = append(all, backends.Listed{
-			Ref:   backends.Ref{Kind: Kind, RunID: marks[backends.MarkRun], Pod: marks[backends.MarkPod], ID: o.UID, Name: o.Name.String(), Details: b.place(in)},
+			Ref:   backends.Ref{Kind: Kind, RunID: marks[backends.MarkRun], Pod: marks[backends.MarkPod], ID: o.UID, Name: o.Name.String(), Details: at},
 			Owner: marks[backends.MarkOwner], Status: o.Status, Since: o.Since, Expires: o.Name.Expires,
 		})
 	}
@@ -138,9 +173,12 @@ func (b *Backend) Terminate(ctx context.Context, ref backends.Ref) error {
 	if err != nil {
 		return err
 	}
-	if namespace := ref.Details[detailLoad]; namespace != "" {
-		in.Name = namespace
-		return in.Delete(ctx, ref.Name, "")
+	if ns := ref.Details[detailLoad]; ns != "" {
+		load := in
+		load.Name = ns
+		if err := load.Delete(ctx, ref.Name, ""); err != nil || ref.Details[atServer] == "" {
+			return err
+		}
 	}
 	if there, here := ref.Details[atServer], in.API.Server(); there != "" && there != here {
 		return fmt.Errorf("pod %s is at another place than this backend's: its server is %s, and this one is %s: set KUBECONFIG, or kubeconfig and context in the plan", ref.Pod, there, here)

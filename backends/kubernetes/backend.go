@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/backends/kubernetes/manifests"
 	"sweep.dev/sweep/host"
 	"sweep.dev/sweep/internal/foreign"
 	"sweep.dev/sweep/internal/kubeapi"
@@ -20,9 +21,15 @@ type pauses struct {
 	connect time.Duration // until a connection is open
 	poll    time.Duration // between two looks at the pods under load
 	join    time.Duration // between two looks for a stack that was just made
+	// settle is how long the address of a stack that was just made may refuse connections
+	// before it counts as out of reach from here.
+	settle time.Duration
 }
 
-var usual = pauses{connect: 3 * time.Second, poll: 5 * time.Second, join: time.Second}
+var usual = pauses{connect: 3 * time.Second, poll: 5 * time.Second, join: time.Second, settle: 10 * time.Second}
+
+// errSoon is a stack that may be reached in a moment.
+var errSoon = errors.New("its address does not answer yet")
 
 // Authorize adds nothing: what requests carry is the deployment's, since an entry may
 // want headers of its own.
@@ -70,7 +77,7 @@ func (b *Backend) Launch(ctx context.Context, spec backends.Spec, l backends.Led
 	if b.manifests != nil {
 		return b.launchManifests(ctx, spec, l)
 	}
-	d, err := b.found(ctx, spec, l)
+	d, err := b.found(ctx, spec, l, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -84,9 +91,9 @@ func (b *Backend) Launch(ctx context.Context, spec backends.Spec, l backends.Led
 	return d, nil
 }
 
-// found is a stack that runs, with its load pods. The ledger has those, if it is not nil;
-// otherwise another launch's entry stands for them.
-func (b *Backend) found(ctx context.Context, spec backends.Spec, l backends.Ledger) (*deployment, error) {
+// found is a stack that runs, with its load pods, of which the ledger is told. One that a
+// launch of manifests has made is in the ledger, with its load pods.
+func (b *Backend) found(ctx context.Context, spec backends.Spec, l backends.Ledger, run *manifests.Running) (*deployment, error) {
 	api, v, err := b.open(ctx)
 	if err != nil {
 		return nil, err
@@ -95,13 +102,18 @@ func (b *Backend) found(ctx context.Context, spec backends.Spec, l backends.Ledg
 	if err != nil {
 		return nil, err
 	}
+	if by := way.remote; run != nil && by != nil && spec.Clients.N == 0 && time.Since(run.Ready) < b.every.settle {
+		return nil, fmt.Errorf("%w: %w", errSoon, by)
+	}
 	d := &deployment{
-		b: b, api: api, spec: spec, view: v, entry: way.entries[0], done: make(chan struct{}),
+		run: run, b: b, api: api, spec: spec, view: v, entry: way.entries[0], done: make(chan struct{}),
 		ref:   backends.Ref{Kind: Kind, RunID: spec.RunID, Pod: spec.Pod, ID: way.entries[0].host.URL(), Name: b.namespace + "/" + v.Stack.Name},
 		relay: newRelay(api, b.namespace, b.guard.Dial),
 	}
 	if way.pods {
-		err = d.near(ctx, l, way)
+		if err = d.near(ctx, l, way); err != nil {
+			err = &nearError{err}
+		}
 	}
 	if err == nil {
 		err = d.begin(ctx)

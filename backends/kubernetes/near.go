@@ -67,10 +67,21 @@ func (b *Backend) mayLoad(ctx context.Context, api *kubeapi.Client, none *closed
 	if len(none.usable) == 0 {
 		return fmt.Errorf("%w: %s", none, elsewhere)
 	}
+	missing, err := lacks(ctx, api, b.namespace)
+	if err == nil && missing != "" {
+		err = fmt.Errorf("%w: %w, and a load pod would reach it, but this user may not %s in namespace %s: ask for the Role that sweep probe --kube %[4]s --print-load-role prints, or %[5]s",
+			backends.ErrRefused, none, missing, b.namespace, elsewhere)
+	}
+	return err
+}
+
+// lacks are the rights, in words, that this user needs for load pods and has not; "" for
+// none.
+func lacks(ctx context.Context, api *kubeapi.Client, namespace string) (string, error) {
 	rights := clients.Rights()
-	held, err := api.Review(ctx, b.namespace, rights)
+	held, err := api.Review(ctx, namespace, rights)
 	if err != nil {
-		return err
+		return "", err
 	}
 	var missing []string
 	for i, r := range rights {
@@ -78,16 +89,26 @@ func (b *Backend) mayLoad(ctx context.Context, api *kubeapi.Client, none *closed
 			missing = append(missing, r.Verb+" "+kubeapi.Qualified(r.Group, r.Resource))
 		}
 	}
-	if len(missing) > 0 {
-		return fmt.Errorf("%w: %w, and a load pod would reach it, but this user may not %s in namespace %s: ask for the Role that sweep probe --kube %[4]s --print-load-role prints, or %[5]s",
-			backends.ErrRefused, none, strings.Join(slices.Compact(missing), ", "), b.namespace, elsewhere)
-	}
-	return nil
+	return strings.Join(slices.Compact(missing), ", "), nil
 }
 
 // near makes the load pods, and finds the entry by one of them. The ledger has all that
-// has to be given back before it is made.
+// has to be given back before it is made. Those of a launch of manifests go with it: the
+// ledger has them already.
 func (d *deployment) near(ctx context.Context, l backends.Ledger, w way) error {
+	d.remote = w.remote != nil
+	c := clients.Config{API: d.api, Effects: d.b.fx, Marks: backends.Marks(d.spec), Engine: d.spec.Engine, Want: w.want, Lease: d.b.heartbeat}
+	if d.run != nil {
+		c.Name = d.run.Owner().Name
+		if w.want.Namespace == d.b.namespace {
+			c.Owner = d.run.Owner()
+		}
+		d.fleet = clients.New(c)
+		if err := d.fleet.Own(ctx); err != nil {
+			return w.failed(err)
+		}
+		return d.gather(ctx, w)
+	}
 	expires := d.spec.Expires
 	if expires.IsZero() {
 		expires = time.Now().Add(longest)
@@ -98,10 +119,8 @@ func (d *deployment) near(ctx context.Context, l backends.Ledger, w way) error {
 	if err := record(ctx, l, intent); err != nil {
 		return err
 	}
-	d.fleet = clients.New(clients.Config{
-		API: d.api, Effects: d.b.fx, Name: name, Marks: backends.Marks(d.spec), Engine: d.spec.Engine, Want: w.want, Lease: d.b.heartbeat,
-	})
-	d.remote = w.remote != nil
+	c.Name = name
+	d.fleet = clients.New(c)
 	if err := record(ctx, l, backends.Transition{Pod: d.spec.Pod, State: backends.Sent}); err != nil {
 		return err
 	}
@@ -112,11 +131,34 @@ func (d *deployment) near(ctx context.Context, l backends.Ledger, w way) error {
 	if err := record(ctx, l, backends.Transition{Pod: d.spec.Pod, State: backends.Created, Ref: &d.ref}); err != nil {
 		return err
 	}
+	return d.gather(ctx, w)
+}
+
+// gather waits for the load pods, and for an entry that one of them reaches.
+func (d *deployment) gather(ctx context.Context, w way) error {
 	if _, err := d.fleet.Clients(ctx, w.want.N); err != nil {
 		return w.failed(err)
 	}
-	return d.enter(ctx, w)
+	for {
+		err := d.enter(ctx, w)
+		if err == nil || d.run == nil {
+			return err
+		}
+		// That the objects of a launch are ready does not say that an address leads to them.
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", context.Cause(ctx), err)
+		case <-d.run.Done():
+			return d.run.Err()
+		case <-time.After(d.b.every.join):
+		}
+	}
 }
+
+// A nearError is that of load pods: what they need does not come with time.
+type nearError struct{ error }
+
+func (e *nearError) Unwrap() error { return e.error }
 
 // record writes a transition down, if there is a ledger for it.
 func record(ctx context.Context, l backends.Ledger, t backends.Transition) error {
@@ -182,8 +224,8 @@ func (d *deployment) release(ctx context.Context, l backends.Ledger) error {
 	}
 	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), releaseWithin, errors.New("the load pods were not seen to be gone in time"))
 	defer cancel()
-	if err := d.fleet.Close(ctx); err != nil {
-		return err
+	if err := d.fleet.Close(ctx); err != nil || d.run != nil {
+		return err // what a launch of manifests owes it gives back itself
 	}
 	return record(ctx, l, backends.Transition{Pod: d.spec.Pod, State: backends.Gone})
 }

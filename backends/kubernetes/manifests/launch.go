@@ -31,6 +31,8 @@ type Launcher struct {
 	Set  *manifest.Set
 	Kind string            // the backend's
 	At   map[string]string // see [backends.Transition]
+	// Load is the namespace of its load pods, if that is another one.
+	Load string
 	// Lease is how long everything lives without a sign of life.
 	Lease time.Duration
 }
@@ -39,6 +41,7 @@ type Launcher struct {
 type Running struct {
 	Ref   backends.Ref
 	Since time.Time
+	Ready time.Time // all objects were
 
 	of    *Launcher
 	owner *owner.Owner
@@ -77,12 +80,17 @@ func (l *Launcher) Launch(ctx context.Context, spec backends.Spec, ledger backen
 	if err := run.start(ctx, release, name, spec, record); err != nil {
 		return nil, errors.Join(err, run.GiveBack(ctx, ledger))
 	}
+	run.Ready = time.Now()
 	return run, nil
 }
 
 // start makes the owner, then what it owns.
 func (r *Running) start(ctx context.Context, release *Release, name backends.Name, spec backends.Spec, record func(backends.Transition) error) error {
-	own, err := r.of.In.Create(ctx, owner.Request{Name: name, Marks: backends.Marks(spec), Engine: spec.Engine, Lease: r.of.Lease})
+	request := owner.Request{Name: name, Marks: backends.Marks(spec), Engine: spec.Engine, Lease: r.of.Lease}
+	if r.of.Load != "" {
+		request.Labels = map[string]string{owner.LabelLoad: r.of.Load}
+	}
+	own, err := r.of.In.Create(ctx, request)
 	if err != nil {
 		return err
 	}
@@ -162,6 +170,9 @@ func (r *Running) GiveBack(ctx context.Context, ledger backends.Ledger) error {
 	}
 	return recorder(ctx, ledger, r.Ref.Pod)(backends.Transition{State: backends.Gone})
 }
+
+// Owner is what owns the objects of the launch.
+func (r *Running) Owner() *owner.Owner { return r.owner }
 
 // Done is closed when the cluster has ended the launch.
 func (r *Running) Done() <-chan struct{} { return r.done }

@@ -16,6 +16,10 @@ import (
 // own, and on their pods.
 const LabelLaunch = "sweep.dev/launch"
 
+// LabelLoad has the namespace of a launch's load pods, where they are in another one: an
+// owner of the same name has them there.
+const LabelLoad = "sweep.dev/load-namespace"
+
 // annotationObjects has the refs of the objects that an owner notes.
 const annotationObjects = "sweep.dev/objects"
 

@@ -73,6 +73,7 @@ type Owner struct {
 	// Ends is when the cluster ends it if no further sign of life comes, by its clock.
 	Ends   time.Time
 	Status string // Active, Ending, Failed, or Suspended
+	Load   string // see LabelLoad
 
 	marks  map[string]string
 	engine string
@@ -149,7 +150,7 @@ func (j *job) owner() (Owner, bool) {
 	}
 	o := Owner{
 		Name: name, UID: j.Metadata.UID, Since: j.Metadata.Created, Status: j.status(),
-		marks: Marks(j.Metadata.Annotations), engine: j.Metadata.Labels[LabelName],
+		Load: j.Metadata.Labels[LabelLoad], marks: Marks(j.Metadata.Annotations), engine: j.Metadata.Labels[LabelName],
 	}
 	if j.Status.Start != nil {
 		o.starts, o.seen = *j.Status.Start, *j.Status.Start
