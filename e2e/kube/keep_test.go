@@ -50,7 +50,7 @@ func TestDeploy_keep(t *testing.T) {
 			}
 		}
 	}
-	run(t, "first", "--keep-pod", "5m")
+	run(t, "first", "--keep-pod", "30m") // a run takes over what lives ten minutes at least
 	kept := lab.servers(t, ns)
 	if len(kept) != 1 {
 		t.Fatalf("kept are %q", kept)
