@@ -44,6 +44,37 @@ type File struct {
 	SHA256 string `json:"sha256"`
 }
 
+// A ClientHealth is how one of several clients of a load took part. Times are in
+// milliseconds; nil is not known.
+type ClientHealth struct {
+	Client int `json:"client"` // from 0: the column shard of the requests table
+	// Lost says why the client did not come to its end: its part of the load is missing.
+	Lost     string `json:"lost,omitempty"`
+	Requests int    `json:"requests"` // that it recorded
+	SHA256   string `json:"sha256,omitempty"`
+
+	LateMS           *float64 `json:"late_ms"`             // from the agreed moment until it began
+	P99ScheduleLagMS *float64 `json:"p99_schedule_lag_ms"` // how late its requests were sent
+	CPU              *float64 `json:"cpu"`                 // share of the CPUs it may use, 0 to 1
+	ThrottledPeriods *int     `json:"throttled_periods"`   // in which the kernel held it at its CPU limit
+	MaxStallMS       *float64 `json:"max_stall_ms"`
+
+	// Offset was added to its times, known to OffsetError; Drift is by how much it had
+	// changed after the load, known to DriftError; Wall is by how much its wall clock is
+	// ahead of this machine's.
+	OffsetMS      float64  `json:"offset_ms"`
+	OffsetErrorMS float64  `json:"offset_error_ms"`
+	DriftMS       *float64 `json:"drift_ms"`
+	DriftErrorMS  *float64 `json:"drift_error_ms"`
+	WallMS        float64  `json:"wall_ms"`
+
+	// Nearest is the reason of INVALID whose bound it came nearest to or passed, and Share
+	// what share of that bound it reached: above 1 is beyond it. Share is nil if the client
+	// was lost or throttled, which have no bound but zero.
+	Nearest string   `json:"nearest"`
+	Share   *float64 `json:"share"`
+}
+
 // An Outcome is all that is known of one attempt at one trial; it is what
 // result.json holds and what is committed.
 type Outcome struct {
@@ -63,6 +94,9 @@ type Outcome struct {
 	Findings []Finding   `json:"findings,omitempty"` // everything else worth saying
 	SLOs     []SLOResult `json:"slos,omitempty"`
 	LogTail  []string    `json:"log_tail,omitempty"` // the server's last lines, where it failed
+
+	// Clients are those that sent the load together; nil if one process sent it alone.
+	Clients []ClientHealth `json:"clients,omitempty"`
 
 	Files []File `json:"files"` // every other file of the attempt
 }

@@ -417,6 +417,9 @@ func cost() []Column {
 func client() []Column {
 	return []Column{
 		nullable("client", String, "", "Which client sent the load: std (net/http) or fast (its own event loops)."),
+		nullable("clients", Int, "", "Clients that sent the load; 1 is sweep itself, or one load pod."),
+		nullable("client_skew_ms", Float, "ms", "How much later than the first of several clients the last one began; null of one client."),
+		nullable("limiting_client", Int, "", "Of several clients the one that came nearest to a bound of validity, or passed it, as the column shard of the requests table has it; clients in the attempt's result.json says which bound. Null of one client."),
 		nullable("client_cpu", Float, "ratio", "Share of the CPUs it may use, by affinity and cgroup limit, that the client used, 0 to 1."),
 		nullable("client_loop", Float, "ratio", "Largest share of its time in which an event loop of the client was busy, 0 to 1; null if it has none."),
 		nullable("p50_client_lag_ms", Float, "ms", "Median of how long after the kernel's stamp a read returned: what stamps of the client's own would be off by. Null, as are the next two, without kernel stamps."),

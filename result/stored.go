@@ -24,7 +24,7 @@ func Decode(data []byte) (*Stored, error) {
 		col.StartedAt: &o.StartedAt, col.FinishedAt: &o.FinishedAt,
 		"start_failure": &o.StartFailure,
 		"invalid":       &o.Invalid, "findings": &o.Findings, "slos": &o.SLOs,
-		"log_tail": &o.LogTail, "files": &o.Files,
+		"log_tail": &o.LogTail, "clients": &o.Clients, "files": &o.Files,
 	})
 }
 

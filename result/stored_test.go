@@ -23,6 +23,7 @@ func everything(t *testing.T) Stored {
 		Findings: []Finding{{Code: finding.Drift, Text: `\`}},
 		SLOs:     []SLOResult{{Name: "fast", Expr: "a < 1", Values: Row{"requests": int64(3)}, Parts: []SLOPart{{Expr: "a", Limit: 1}}}},
 		LogTail:  []string{"]", `\"`},
+		Clients:  []ClientHealth{{Client: 1, Lost: "killed", Requests: 7}, {CPU: new(0.5), ThrottledPeriods: new(2), Nearest: "client_cpu", Share: new(0.6)}},
 		Files:    []File{{Name: "f", Bytes: 1, SHA256: "00"}},
 	}}
 	for _, v := range []reflect.Value{reflect.ValueOf(s), reflect.ValueOf(s.Outcome)} {

@@ -76,14 +76,19 @@ func clientSkew(e *Evidence, _ validity.Bounds) (result.Finding, bool) {
 	if len(all) < 2 {
 		return fine()
 	}
-	took, _ := e.Row.Number(col.DurationS)
-	bound := max(skewFloor, time.Duration(skewShare*took*float64(time.Second)))
+	bound := skewBound(e)
 	late := func(a, b load.ShardHealth) int { return cmp.Compare(a.Late, b.Late) }
 	first, last := slices.MinFunc(all, late), slices.MaxFunc(all, late)
 	if skew := last.Late - first.Late; skew > bound {
 		return found(finding.ClientSkew, "client %d began %s after client %d (bound %s): give each client a CPU of its own, or look at its machine", last.Shard, short(skew), first.Shard, short(bound))
 	}
 	return fine()
+}
+
+// skewBound bounds how much later than another a client may begin.
+func skewBound(e *Evidence) time.Duration {
+	took, _ := e.Row.Number(col.DurationS)
+	return max(skewFloor, time.Duration(skewShare*took*float64(time.Second)))
 }
 
 func living(all []load.ShardHealth) []load.ShardHealth {
@@ -93,9 +98,25 @@ func living(all []load.ShardHealth) []load.ShardHealth {
 // clientsDiffer finds a client whose requests took longer, or shorter, than those of the
 // others: it has another path to the server, or was dealt other requests.
 func clientsDiffer(e *Evidence, _ validity.Bounds) (result.Finding, bool) {
+	for i, d := range differences(e) {
+		if d.share > 1 {
+			return found(finding.ClientsDiffer, "the median wait of client %d is %s, and that of the others %s (bound %s or %.0f %%): look at its path to the server, or at prompts that repeat with the number of clients",
+				i, short(time.Duration(d.own)), short(time.Duration(d.others)), differFloor, 100*differShare)
+		}
+	}
+	return fine()
+}
+
+// A difference is the median wait of a client beside that of the others, in nanoseconds.
+// share is that of the bound; 0 if it may be chance.
+type difference struct{ own, others, share float64 }
+
+// differences are those of the clients of one load, by client.
+func differences(e *Evidence) []difference {
 	n := len(e.Health.Shards)
+	all := make([]difference, n)
 	if n < 2 {
-		return fine()
+		return all
 	}
 	took := make([][]float64, n) // to the first token, or to the end of an answer in one piece
 	for i := range e.Requests {
@@ -116,14 +137,14 @@ func clientsDiffer(e *Evidence, _ validity.Bounds) (result.Finding, bool) {
 		if len(own) < fewest || len(others) < fewest {
 			continue
 		}
-		mine, theirs := median(own), median(others)
-		off := math.Abs(mine - theirs)
-		if off > max(float64(differFloor), differShare*theirs) && mannWhitney(own, others) < differP/float64(n) {
-			return found(finding.ClientsDiffer, "the median wait of client %d is %s, and that of the others %s (bound %s or %.0f %%): look at its path to the server, or at prompts that repeat with the number of clients",
-				i, short(time.Duration(mine)), short(time.Duration(theirs)), differFloor, 100*differShare)
+		d := difference{own: median(own), others: median(others)}
+		share := math.Abs(d.own-d.others) / max(float64(differFloor), differShare*d.others)
+		if share > 1 && mannWhitney(own, others) < differP/float64(n) {
+			d.share = share
 		}
+		all[i] = d
 	}
-	return fine()
+	return all
 }
 
 func median(values []float64) float64 {

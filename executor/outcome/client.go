@@ -4,12 +4,16 @@ import (
 	"sweep.dev/sweep/load/calibrate"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
+	"sweep.dev/sweep/verdict"
 )
 
 // client fills in what the measuring client knows of itself.
 func client(row result.Row, m *Measured, calibration *calibrate.Result) {
 	row[col.StampKind] = orNil(m.Health.StampKind)
 	h := &m.Health
+	if h.Client != "" || len(h.Shards) > 0 {
+		row[col.Clients] = int64(max(1, len(h.Shards)))
+	}
 	if h.Client == "" && h.StampKind == "" {
 		return // it never ran
 	}
@@ -52,5 +56,16 @@ func client(row result.Row, m *Measured, calibration *calibrate.Result) {
 		if c.Ceiling.Chunks > 0 {
 			row[col.CalibratedCeilingChunksS] = c.Ceiling.Chunks
 		}
+	}
+}
+
+// several fills in what is known of the clients of a load, if several sent it.
+func several(o *result.Outcome, row result.Row, t *Trial, m *Measured) {
+	if skew, ok := verdict.Skew(&m.Health); ok {
+		row[col.ClientSkewMs] = milliseconds(skew)
+	}
+	o.Clients = verdict.Clients(verdict.Evidence{Row: row, Requests: m.Requests, Health: m.Health}, t.Plan.Validity)
+	if client, ok := verdict.Limiting(o.Clients); ok {
+		row[col.LimitingClient] = int64(client)
 	}
 }

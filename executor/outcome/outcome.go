@@ -121,6 +121,7 @@ func Of(t Trial, server *Server, m Measured, end End) (*result.Outcome, error) {
 	row.Derive()
 
 	client(row, &m, t.Calibration)
+	several(o, row, &t, &m)
 	if end.Skip == nil {
 		row[col.ExtraRequests], row[col.ExtraCompletions] = m.Extra.Requests, m.Extra.Completions
 	}

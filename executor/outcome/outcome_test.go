@@ -49,6 +49,12 @@ func TestOf_clientLost(t *testing.T) {
 		if o.Row["slo_quick"] == "pass" {
 			t.Errorf("lost %q: the objective passes", lost)
 		}
+		if o.Row["clients"] != int64(2) || len(o.Clients) != 2 || o.Clients[1].Lost != lost {
+			t.Errorf("lost %q: clients %v, %+v", lost, o.Row["clients"], o.Clients)
+		}
+		if lost != "" && (o.Row["limiting_client"] != int64(1) || o.Row["client_skew_ms"] != nil) {
+			t.Errorf("client %v limits, and their skew is %v", o.Row["limiting_client"], o.Row["client_skew_ms"])
+		}
 	}
 }
 

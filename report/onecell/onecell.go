@@ -47,6 +47,9 @@ func Write(w io.Writer, run *report.Run, p *compare.Point, o Options) error {
 	}
 	d.Section("Objectives", v.objectives())
 	d.Section("INVALID: these numbers must not be used", v.found(func(o *result.Outcome) []result.Finding { return o.Invalid }, true))
+	for _, grid := range v.clients() {
+		d.Grid(grid)
+	}
 	d.Section("Failed", v.failures())
 	d.Section("Findings", v.found(func(o *result.Outcome) []result.Finding { return o.Findings }, false))
 	if err := v.courses(d); err != nil {
