@@ -65,6 +65,9 @@ type Config struct {
 	// Calibration is what the client is known to add on this machine; nil if it
 	// was not calibrated.
 	Calibration *calibrate.Result
+	// Clients is how many clients send the loads of a deployment that leave it to the
+	// calibration (load.clients: auto); nil is one.
+	Clients func(plan.Deployment) int
 
 	// Environ is the environment of this process, as name=value. What is a
 	// credential of it is masked in all that is written, whether or not the plan
@@ -178,6 +181,7 @@ func Done(p *plan.Plan, st *rundir.State, retry []string, cell plan.Cell, n int)
 func (r *run) plan() (Report, error) {
 	var rep Report
 	for _, d := range r.config.Plan.Deployments() {
+		r.count(&d)
 		left := newDeployment(r, d)
 		r.all = append(r.all, left)
 		for n := 1; n <= r.config.Plan.Repeats.Most(); n++ {
@@ -218,6 +222,25 @@ func (r *run) plan() (Report, error) {
 		return rep, err
 	}
 	return rep, r.claim()
+}
+
+// count puts a number in the place of auto into the loads of a deployment. Their ids and
+// digests are those of the plan, which says auto.
+func (r *run) count(d *plan.Deployment) {
+	auto := func(c plan.Cell) bool { return c.Load.Clients.Auto() }
+	if !slices.ContainsFunc(d.Cells, auto) {
+		return
+	}
+	n := 1
+	if r.config.Clients != nil {
+		n = r.config.Clients(*d)
+	}
+	d.Cells = slices.Clone(d.Cells)
+	for i := range d.Cells {
+		if c := &d.Cells[i].Load.Clients; c.Auto() {
+			c.N = max(1, n)
+		}
+	}
 }
 
 // claim gives every trial its part of what the plan's loads send.

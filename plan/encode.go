@@ -113,6 +113,10 @@ func (t forester) structure(v reflect.Value) map[string]any {
 		if field.IsZero() && !zeroMeans || field.Kind() == reflect.Pointer && field.IsNil() {
 			continue
 		}
+		if f.Word != "" && field.CanInt() && field.Int() == fieldtag.Auto {
+			out[f.Key] = f.Word
+			continue
+		}
 		value := t.of(field)
 		if m, ok := value.(map[string]any); ok && len(m) == 0 {
 			continue

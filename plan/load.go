@@ -3,6 +3,7 @@ package plan
 import (
 	"time"
 
+	"sweep.dev/sweep/internal/fieldtag"
 	"sweep.dev/sweep/internal/secret"
 )
 
@@ -12,7 +13,8 @@ type Load struct {
 	// Client is "" if the plan leaves the choice to sweep, as auto does.
 	Client string `yaml:"client,omitempty" doc:"Client that sends: fast (plain HTTP/1.1), std (Go's net/http), or auto, the one that suits the server. The flag --client replaces it." default:"auto" enum:"auto,std,fast" example:"std"`
 
-	// Clients has N 0 if this process sends alone.
+	// Clients has N 0 if this process sends alone. If it is auto, who runs the plan puts a
+	// number in its place before a deployment is measured; digests keep auto.
 	Clients Clients `yaml:"clients,omitempty" doc:"Clients that send the load together, as processes or as pods. Their number alone may be written." default:"1, sweep itself" example:"4"`
 
 	Concurrency int     `yaml:"concurrency,omitempty" doc:"Closed loop: requests in flight at once. Exactly one of concurrency, request_rate, stages and trace is given." min:"1" max:"65536" unit:"requests" example:"8"`
@@ -51,7 +53,7 @@ type Load struct {
 // Clients are the processes that send a load together: requests are dealt to them by
 // turns.
 type Clients struct {
-	N    int    `yaml:"n,omitempty" doc:"Number of clients. A closed loop uses at most as many as its concurrency." default:"1" min:"1" max:"64" example:"4"`
+	N    int    `yaml:"n,omitempty" doc:"Number of clients, or auto: as many as the calibration of this machine says that the load needs; processes are then at most as many as its CPUs. A closed loop uses at most as many as its concurrency." word:"auto" default:"1" min:"1" max:"64" example:"4"`
 	Kind string `yaml:"kind,omitempty" doc:"Where the clients run: as processes of the machine that runs sweep, or as pods of the cluster that serves (backend kubernetes)." default:"process" enum:"process,kubernetes" example:"kubernetes"`
 
 	Namespace string  `yaml:"namespace,omitempty" doc:"Pods: their namespace." default:"that of the servers" example:"load"`
@@ -59,6 +61,9 @@ type Clients struct {
 	Base      string  `yaml:"base,omitempty" doc:"Pods: the image that sweep copies itself into. It has sh, gzip and sha256sum." default:"busybox:1.37" example:"alpine:3.22"`
 	CPUs      float64 `yaml:"cpus,omitempty" doc:"Pods: CPUs of each. A whole number is a limit too, so that a node can keep them free for it." default:"1, without a limit" gt:"0" max:"256" example:"2"`
 }
+
+// Auto says that the plan leaves the number to a calibration.
+func (c Clients) Auto() bool { return c.N == fieldtag.Auto }
 
 // Short is the key that a plan may leave out.
 func (Clients) Short() string { return "n" }

@@ -78,7 +78,7 @@ func (a *app) planText(ctx context.Context, c *cli.Command, p planned) error {
 		p.searches(page, servers)
 		p.beyond(page)
 	}
-	for _, text := range []string{p.budget(sum, servers), sampleAdvice(p.plan), p.cost(sum)} {
+	for _, text := range []string{a.clientsText(p), p.budget(sum, servers), sampleAdvice(p.plan), p.cost(sum)} {
 		if text != "" {
 			page.Text("  " + text)
 		}

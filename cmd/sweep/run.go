@@ -397,7 +397,7 @@ func (a *app) config(teardown context.Context, c *cli.Command, j job, pods servi
 		Backend: j.plugins.backend, Servers: servers, Collectors: collectors,
 		Only: j.only, Retry: j.retry, Parallel: c.Int("parallel"),
 		FailFast: c.Bool("fail-fast"), MaxTime: limits.time,
-		Client: c.String("client"), Calibration: j.calibration,
+		Client: c.String("client"), Calibration: j.calibration, Clients: a.crews(&j),
 		Environ: os.Environ(), ClientHost: clientHost(), ClientProcess: a.clientProcess, Teardown: teardown, Events: ui.event,
 	}
 }

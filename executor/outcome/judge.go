@@ -31,7 +31,12 @@ func evidence(row result.Row, t *Trial, m *Measured, drifts timeline.Drifts) ver
 	}
 	slices.SortFunc(e.Drifts, func(a, b verdict.Drift) int { return strings.Compare(a.Name, b.Name) })
 	if c := t.Calibration; c != nil {
-		e.Ceiling, e.Disturbed = c.Limit(), c.Disturbance()
+		// Of the clients together, as far as this machine has CPUs for them. Pods have their own.
+		clients := max(1, len(m.Health.Shards))
+		if l.Clients.Kind != plan.ClientsKubernetes {
+			clients = min(clients, c.MostClients())
+		}
+		e.Ceiling, e.Disturbed = float64(clients)*c.Limit(), c.Disturbance()
 	}
 	// If a condition of the plan ended the load, that is a result.
 	switch m.Ended.By {

@@ -31,6 +31,7 @@ type Field struct {
 	Pattern string
 	Blank   bool // a text may be nothing but spaces
 	Enum    []string
+	Word    string   // may stand in place of a whole number; it is Auto
 	Min     *float64 // at least
 	Max     *float64 // at most
 	Above   *float64 // more than
@@ -59,7 +60,7 @@ func Of(t reflect.Type) []Field {
 			Key: key, Index: i, Type: f.Type,
 			Doc: f.Tag.Get("doc"), Default: f.Tag.Get("default"), Unit: f.Tag.Get("unit"),
 			Example: f.Tag.Get("example"), Pattern: f.Tag.Get("pattern"), Blank: f.Tag.Get("blank") == "allowed",
-			Min: bound(f, "min"), Max: bound(f, "max"), Above: bound(f, "gt"), Below: bound(f, "lt"),
+			Word: f.Tag.Get("word"), Min: bound(f, "min"), Max: bound(f, "max"), Above: bound(f, "gt"), Below: bound(f, "lt"),
 		}
 		if enum := f.Tag.Get("enum"); enum != "" {
 			out.Enum = strings.Split(enum, ",")
@@ -68,6 +69,9 @@ func Of(t reflect.Type) []Field {
 	}
 	return fields
 }
+
+// Auto is the value of a whole number for which a file has the word of its field.
+const Auto = -1
 
 // Words are what a file may write in place of a list of type t, one word for a
 // whole list: those of its method Words, nil without one.

@@ -217,6 +217,9 @@ func number(typ string, f fieldtag.Field) object {
 			s[key] = *bound
 		}
 	}
+	if f.Word != "" {
+		return object{"anyOf": []any{s, object{"const": f.Word}}}
+	}
 	switch f.Unit {
 	case "tokens":
 		return object{"anyOf": []any{s, object{"type": "string", "pattern": `^[0-9]+(\.[0-9]+)?(k|ki|M|Mi)$`}}}

@@ -98,8 +98,10 @@ var dependent = []struct {
 		c := &p.Load.Clients
 		switch {
 		case c.Kind == plan.ClientsKubernetes:
-			c.N = max(1, c.N)
-		case c.N <= 1:
+			if !c.Auto() {
+				c.N = max(1, c.N)
+			}
+		case c.N <= 1 && !c.Auto():
 			*c = plan.Clients{}
 		case c.Kind == plan.ClientsProcess:
 			c.Kind = ""

@@ -57,11 +57,11 @@ func clientsOf(d plan.Deployment) (want backends.ClientsWant) {
 	for _, cell := range d.Cells {
 		c := cell.Load.Clients
 		if c.Kind != plan.ClientsKubernetes {
-			want.Processes = want.Processes || c.N > 1
+			want.Processes = want.Processes || c.N > 1 || c.Auto()
 			continue
 		}
-		if c.N > want.N { // of several loads that with the most of them says how they run
-			want = backends.ClientsWant{Processes: want.Processes, N: c.N, Namespace: c.Namespace, Image: c.Image, Base: c.Base, CPUs: c.CPUs}
+		if n := max(1, c.N); n > want.N { // of several loads that with the most of them says how they run
+			want = backends.ClientsWant{Processes: want.Processes, N: n, Namespace: c.Namespace, Image: c.Image, Base: c.Base, CPUs: c.CPUs}
 		}
 	}
 	return want

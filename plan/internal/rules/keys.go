@@ -71,7 +71,7 @@ var noEffect = []struct {
 	{"load.cancel.after", neverCancels, "every request ends by timeouts.request, {timeouts.request}", ""},
 	{"goodput.ttft_ms goodput.tpot_ms", unstreamed, "with load.stream: false it is not measured", ""},
 	{"load.until.metric", untilUnstreamed, "with load.stream: false {load.until.metric} is not measured", "without streaming there are e2e_ms and throughput_tok_s"},
-	{"load.clients.kind", func(c *Checked) bool { return c.Plan.Load.Clients.N < 1 }, "sweep itself sends the load", "write n: 4, or leave load.clients out"},
+	{"load.clients.kind", func(c *Checked) bool { return c.Plan.Load.Clients.N < 1 && !c.Plan.Load.Clients.Auto() }, "sweep itself sends the load", "write n: 4, or leave load.clients out"},
 	{"load.clients.namespace load.clients.image load.clients.base load.clients.cpus", func(c *Checked) bool { return c.Plan.Load.Clients.Kind != plan.ClientsKubernetes }, "the load is sent by this machine", "write kind: kubernetes"},
 	{"load.clients.base", func(c *Checked) bool { return c.Plan.Load.Clients.Image != "" }, "load.clients.image has sweep", ""},
 	{"repeats.launch", func(c *Checked) bool { return c.Plan.Repeats.Each() && c.Backend.Given && !c.Backend.Applies }, "the server runs already, and sweep never launches it again", "leave it out: all trials share the server"},

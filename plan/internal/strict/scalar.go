@@ -35,6 +35,10 @@ func (d *Decoder) scalar(n *syntax.Node, v reflect.Value, f fieldtag.Field, wher
 		}
 		v.SetBool(strings.EqualFold(n.Text, "true"))
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		if f.Word != "" && n.Kind == syntax.String && n.Text == f.Word {
+			v.SetInt(fieldtag.Auto)
+			return
+		}
 		i, ok := d.Int(n, f, where)
 		if !ok {
 			return
@@ -129,6 +133,8 @@ func (d *Decoder) Int(n *syntax.Node, f fieldtag.Field, where string) (int64, bo
 			diag.Expected = "a number of tokens, like 256, 4k (4,000) or 4ki (4,096)"
 		case f.Unit != "":
 			diag.Expected = "a number of " + f.Unit
+		case f.Word != "":
+			diag.Expected = "a whole number, or " + f.Word
 		}
 		variable(n, diag)
 		d.several(n, diag, where)
