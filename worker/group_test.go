@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -424,4 +425,34 @@ type slow struct{ net.Conn }
 func (s *slow) Write(b []byte) (int, error) {
 	time.Sleep(200 * time.Millisecond) // the delay itself
 	return s.Conn.Write(b)
+}
+
+// One client and four put the same bodies on the wire.
+func TestGroup_sameBodies(t *testing.T) {
+	for name, c := range map[string]source.Config{"closed": closed(8, 61), "open": open(200, 61)} {
+		t.Run(name, func(t *testing.T) {
+			sums := map[int]string{}
+			for _, n := range []int{1, 4} {
+				e := loadtest.New(nil)
+				g := join(t, e.URL, inside(t, n, nil))
+				h, err := g.Run(t.Context(), Load{Source: c}, &kept{}, load.Options{Anchor: result.NewAnchor()})
+				if err != nil || len(h.Shards) != n {
+					t.Fatalf("%d clients: %v", len(h.Shards), err)
+				}
+				var bodies []string
+				for _, q := range e.Requests() {
+					bodies = append(bodies, fmt.Sprintf("%x", sha256.Sum256(q.Raw)))
+				}
+				e.Close()
+				slices.Sort(bodies)
+				if len(slices.Compact(slices.Clone(bodies))) != 61 || len(bodies) != 61 {
+					t.Fatalf("%d clients sent %d bodies", n, len(bodies))
+				}
+				sums[n] = fmt.Sprintf("%x", sha256.Sum256([]byte(strings.Join(bodies, ""))))
+			}
+			if sums[1] != sums[4] {
+				t.Errorf("one client sends %s, four send %s", sums[1], sums[4])
+			}
+		})
+	}
 }

@@ -150,3 +150,62 @@ func TestClients_killedSweep(t *testing.T) {
 		return true
 	})
 }
+
+// A client that is killed during a search decides nothing: its probe is INVALID, and the
+// load is asked for again.
+func TestClients_find(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	out := filepath.Join(dir, "run")
+	write(t, filepath.Join(dir, "hunt.yaml"), `
+version: 1
+name: hunt
+model: Qwen/Qwen2.5-1.5B-Instruct
+matrix: {engine: vllm, gpu: l4, max_tokens: 8}
+backend: sim
+load: {clients: 2, requests: 120, warmup: {requests: 2}, prompts: {input_tokens: 20}}
+find: {axis: concurrency, from: 2, to: 4, within: 50%, confidence: 90%, objectives: {kept: p50_ttft_ms < 60000}}
+validity: {max_client_cpu: 1, max_schedule_lag: 30s, max_stall: 60s, max_client_lag: 60s, max_loop: 1, max_coalesced: 1, max_steal: 1, max_drift: 100}
+`)
+	run := exec.CommandContext(t.Context(), executable(t), "run", "-o", out, "hunt.yaml")
+	run.Dir, run.Env = dir, append(os.Environ(), asSweep+"=1")
+	var said bytes.Buffer
+	run.Stdout, run.Stderr = &said, &said
+	if err := run.Start(); err != nil {
+		t.Fatal(err)
+	}
+	killed := polltest.Within(polltest.Patience, func() bool {
+		if !busy(out) {
+			return false
+		}
+		for _, pid := range procfs.Descendants(run.Process.Pid) {
+			if b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); strings.HasSuffix(string(b), "\x00"+workerName+"\x00") {
+				return syscall.Kill(pid, syscall.SIGKILL) == nil
+			}
+		}
+		return false
+	})
+	if err := run.Wait(); !killed || run.ProcessState.ExitCode() != exitOK && run.ProcessState.ExitCode() != exitIncomplete {
+		t.Fatalf("killed %t, ended with %v\n%s", killed, err, said.String())
+	}
+	lost, again := "", false
+	for _, row := range rowsOf(t, out) { // in the order of trials
+		at := fmt.Sprint(row["concurrency"])
+		if strings.Contains(fmt.Sprint(row["invalid_reasons"]), "client_lost") {
+			lost = at
+		}
+		if fmt.Sprint(row["clients"]) != "2" {
+			t.Errorf("clients %v", row["clients"])
+		}
+	}
+	for _, row := range rowsOf(t, out) {
+		again = again || fmt.Sprint(row["concurrency"]) == lost && !strings.Contains(fmt.Sprint(row["invalid_reasons"]), "client_lost")
+	}
+	if lost == "" || !again {
+		t.Errorf("lost at %q, measured again %t\n%s", lost, again, said.String())
+	}
+	found, err := os.ReadFile(filepath.Join(out, "capacity.csv"))
+	if err != nil || !strings.Contains(string(found), "4") {
+		t.Errorf("%v: %s", err, found)
+	}
+}

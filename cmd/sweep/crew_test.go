@@ -49,7 +49,7 @@ func TestCrewOf(t *testing.T) {
 func clientsOfPlan(t *testing.T, clients string) *plan.Plan {
 	t.Helper()
 	text := "version: 1\nname: x\nmodel: sweep/tiny\nmatrix: {engine: vllm, gpu: h100, concurrency: [1, 64], max_tokens: [3]}\nbackend: sim\n" +
-		"load: {requests: 1, prompts: {kind: synthetic, input_tokens: 20}" + clients + "}\n"
+		"load: {requests: 128, prompts: {kind: synthetic, input_tokens: 20}" + clients + "}\n"
 	p, err := planfile.Parse("x.yaml", t.TempDir(), []byte(text), planfile.Options{Vocabulary: vocabulary.All(), MaxCells: 10, LookupEnv: os.LookupEnv})
 	if err != nil {
 		t.Fatal(err)

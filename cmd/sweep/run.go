@@ -329,6 +329,7 @@ func (a *app) execute(ctx context.Context, c *cli.Command, j job) (err error) {
 	if err != nil {
 		return err
 	}
+	clients := a.crews(&j)
 	ui, err := a.newUI(c, j)
 	if err != nil {
 		return err
@@ -344,7 +345,9 @@ func (a *app) execute(ctx context.Context, c *cli.Command, j job) (err error) {
 		}
 		return a.verdict(j, nil, rep, err)
 	}
-	rep, runErr := executor.Run(ctx, a.config(teardown, c, j, pods, ui))
+	config := a.config(teardown, c, j, pods, ui)
+	config.Clients = clients
+	rep, runErr := executor.Run(ctx, config)
 	ui.stop()
 	if rep.Left.Spending.USD > 0 {
 		fmt.Fprintf(a.err, "pods of this run have cost about $%s until now; the provider's bill decides\n", humanize.Price(rep.Left.Spending.USD))
@@ -397,7 +400,7 @@ func (a *app) config(teardown context.Context, c *cli.Command, j job, pods servi
 		Backend: j.plugins.backend, Servers: servers, Collectors: collectors,
 		Only: j.only, Retry: j.retry, Parallel: c.Int("parallel"),
 		FailFast: c.Bool("fail-fast"), MaxTime: limits.time,
-		Client: c.String("client"), Calibration: j.calibration, Clients: a.crews(&j),
+		Client: c.String("client"), Calibration: j.calibration,
 		Environ: os.Environ(), ClientHost: clientHost(), ClientProcess: a.clientProcess, Teardown: teardown, Events: ui.event,
 	}
 }
