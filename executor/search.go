@@ -28,6 +28,7 @@ func Searches(p *plan.Plan, cells []plan.Cell) []Search {
 		for _, slo := range p.SLO {
 			s.Objectives = append(s.Objectives, slo.Name)
 		}
+		s.Implied = p.Implied()
 		for _, c := range cells {
 			s.Levels = append(s.Levels, p.Find.Level(c))
 		}

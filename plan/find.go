@@ -8,6 +8,7 @@ import (
 
 	"sweep.dev/sweep/plan/internal/expression"
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/objective"
 )
 
 // Find is a search for the greatest load that keeps objectives, on one axis. Its levels
@@ -20,7 +21,7 @@ type Find struct {
 	// Within is the ratio of neighbouring levels, less 1.
 	Within float64 `yaml:"within,omitempty" doc:"How far apart neighbouring loads are: each is this share above the one below, and a concurrency at least 1." default:"0.05" min:"0.01" max:"0.5" unit:"ratio" example:"5%"`
 	// Objectives are those of the plan, which has them in the file's order.
-	Objectives map[string]string `yaml:"objectives" doc:"Objectives by name, each searched for; they share trials. Write the strictest first. The parts that and joins are percentiles of a latency, means of one, or error_rate, each with an upper bound." example:"{interactive: p95_ttft_ms < 200 and p95_tpot_ms < 25}"`
+	Objectives map[string]string `yaml:"objectives" doc:"Objectives by name, each searched for; they share trials. One that implies another is searched for first; write the strictest of the others first. The parts that and joins are percentiles of a latency, means of one, or error_rate, each with an upper bound." example:"{interactive: p95_ttft_ms < 200 and p95_tpot_ms < 25}"`
 	Confidence float64           `yaml:"confidence,omitempty" doc:"Confidence of each answer: the chance that the server keeps the objective at the certified load." default:"0.99" min:"0.5" lt:"1" unit:"ratio" example:"99%"`
 	Devices    int               `yaml:"devices,omitempty" doc:"On how many different GPUs, by their UUIDs, a load has to be certified: each is another launch, and the answer is the least load of all. On rented GPUs 3 are the default if budget.max_cost carries them." default:"1" min:"1" max:"16" unit:"GPUs" example:"3"`
 	MaxProbes  int               `yaml:"max_probes,omitempty" doc:"Most trials of each search, INVALID ones included." default:"100" min:"4" max:"1000" unit:"trials" example:"40"`
@@ -66,6 +67,33 @@ func (p *Plan) Searches(cells []Cell) [][]Cell {
 		slices.SortStableFunc(cells, func(a, b Cell) int { return cmp.Compare(p.Find.Level(a), p.Find.Level(b)) })
 	}
 	return out
+}
+
+// Implied are, by the name of an objective, the others that imply it: at a load where one of
+// them is kept, it is kept. Nil if there are none.
+func (p *Plan) Implied() map[string][]string {
+	var by map[string][]string
+	for _, loose := range p.SLO {
+		for _, strict := range p.SLO {
+			if strict.Name == loose.Name || !strict.implies(loose) {
+				continue
+			}
+			if by == nil {
+				by = map[string][]string{}
+			}
+			by[loose.Name] = append(by[loose.Name], strict.Name)
+		}
+	}
+	return by
+}
+
+func (s SLO) implies(o SLO) bool {
+	if s.check == nil || o.check == nil {
+		return false
+	}
+	strict, _ := s.comparisons(0)
+	loose, _ := o.comparisons(0)
+	return objective.Implies(strict, loose)
 }
 
 // Unbounded are the parts of the objective that no search can decide: those that no

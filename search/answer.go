@@ -26,6 +26,8 @@ type Answer struct {
 	Reason    string
 	// Capacity is the certified load; nil if there is none.
 	Capacity *float64
+	// By is the objective whose trials certify Capacity, if that is one that implies this.
+	By string
 	// Point is the highest load whose one trial kept the objective on the way.
 	Point *float64
 	// FailsAt is the least load above Capacity whose trials missed the objective, and
@@ -83,6 +85,9 @@ func (a *Answer) add(t *tier, open bool, before int) int {
 	case open:
 		*a = t.answer
 		a.Objective, a.Reason = t.name, Budget
+		if t.floor >= 0 && t.Devices <= 1 {
+			a.Devices = t.all()
+		}
 		return -1
 	case t.device > 0 && (t.answer.Reason == NotMeasured || t.answer.Reason == Client && t.answer.Capacity == nil):
 		return before // the device says nothing
@@ -105,15 +110,14 @@ func (a *Answer) add(t *tier, open bool, before int) int {
 	if t.best >= before {
 		return before
 	}
-	a.Capacity, a.Reason, a.FailsAt, a.Missed, a.Contradicts = t.answer.Capacity, t.answer.Reason, t.answer.FailsAt, t.answer.Missed, t.answer.Contradicts
+	a.Capacity, a.By, a.Reason, a.FailsAt, a.Missed, a.Contradicts = t.answer.Capacity, t.answer.By, t.answer.Reason, t.answer.FailsAt, t.answer.Missed, t.answer.Contradicts
 	a.Decides = t.id
 	return t.best
 }
 
 // end is an answer with a certified level.
 func (t *tier) end(certified int) {
-	t.best = certified
-	t.answer.Capacity = &t.Levels[certified]
+	t.certify(certified)
 	t.answer.Reason = Certified
 	switch {
 	case certified == len(t.Levels)-1:
@@ -122,6 +126,15 @@ func (t *tier) end(certified int) {
 		t.answer.Reason = Client
 	}
 	t.fails(certified + 1)
+}
+
+// certify makes a level the certified one.
+func (t *tier) certify(level int) {
+	t.best = level
+	t.answer.Capacity = &t.Levels[level]
+	if level == t.floor {
+		t.answer.By = t.by
+	}
 }
 
 // lowest is the answer if not even the lowest level is certified.

@@ -13,12 +13,15 @@ import (
 // Settings are what a search looks for.
 type Settings struct {
 	Levels     Levels   `json:"levels"`
-	Objectives []string `json:"objectives"` // names of the SLOs, the strictest first; each is searched for
-	Confidence float64  `json:"confidence"` // of each answer, such as 0.99
-	Trials     int      `json:"trials"`     // fresh trials of a level before the first look at it, such as 3
-	MaxTrials  int      `json:"max_trials"` // of a level in all, such as 12
-	MaxProbes  int      `json:"max_probes"` // trials of the whole search, INVALID ones too
-	Seed       uint64   `json:"seed"`       // of the order of trials that confirm
+	Objectives []string `json:"objectives"` // names of the SLOs; each is searched for
+	// Implied are, by the name of an objective, those that are never kept where it is not:
+	// a load that is certified for one of them is certified for it.
+	Implied    map[string][]string `json:"implied,omitempty"`
+	Confidence float64             `json:"confidence"` // of each answer, such as 0.99
+	Trials     int                 `json:"trials"`     // fresh trials of a level before the first look at it, such as 3
+	MaxTrials  int                 `json:"max_trials"` // of a level in all, such as 12
+	MaxProbes  int                 `json:"max_probes"` // trials of the whole search, INVALID ones too
+	Seed       uint64              `json:"seed"`       // of the order of trials that confirm
 	// Devices is on how many different devices a load has to be certified; 0 is 1, whichever
 	// that is.
 	Devices int `json:"devices,omitempty"`
@@ -115,16 +118,27 @@ func walk(s Settings, outcomes []Outcome) (answers []Answer, next Probe, more bo
 	low := make([]int, len(s.Objectives)) // the certified level so far; -1: none
 	open := make([]bool, len(s.Objectives))
 	on := devices(s, outcomes)
+	turns := s.turns()
 	for device := range on {
 		if device > 0 && (on[device-1] == "" || seen(device, on, outcomes) > maxSeen) {
 			break // it cannot be told from another, or no other comes
 		}
-		for i, name := range s.Objectives {
+		certified := map[string]int{} // on this device
+		for _, i := range turns {
+			name := s.Objectives[i]
 			if device > 0 && (open[i] || low[i] < 0) {
 				continue
 			}
 			t := newTier(s, name, device, on, outcomes)
+			for _, strict := range s.Implied[name] {
+				if level, ok := certified[strict]; ok && level > t.floor {
+					t.floor, t.by = level, strict
+				}
+			}
 			level, why := t.run(low[i])
+			if why == "" && t.best >= 0 {
+				certified[name] = t.best
+			}
 			if open[i] = why != ""; open[i] && !more {
 				next, more = Probe{Level: level, Trial: len(t.levels[level].all) + 1, Why: why, Device: device}, true
 			}
@@ -133,6 +147,19 @@ func walk(s Settings, outcomes []Outcome) (answers []Answer, next Probe, more bo
 		}
 	}
 	return answers, next, more
+}
+
+// turns are the places of the objectives in the order in which they are searched for: one
+// comes after those that imply it, which have as many others or fewer that imply them.
+func (s *Settings) turns() []int {
+	order := make([]int, len(s.Objectives))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		return cmp.Compare(len(s.Implied[s.Objectives[a]]), len(s.Implied[s.Objectives[b]]))
+	})
+	return order
 }
 
 // level is what is known of one load, for one objective.
@@ -171,11 +198,13 @@ type tier struct {
 	top    int // highest level that may be measured
 	looks  int // at a bound, each with its share of alpha
 	best   int // the certified level; -1: none
+	floor  int // the level that is certified for an objective that implies this one; -1: none
+	by     string
 	answer Answer
 }
 
 func newTier(s Settings, name string, device int, on []string, outcomes []Outcome) *tier {
-	t := &tier{Settings: s, name: name, device: device, id: on[device], best: -1, levels: make([]level, len(s.Levels)), top: len(s.Levels) - 1}
+	t := &tier{Settings: s, name: name, device: device, id: on[device], best: -1, floor: -1, levels: make([]level, len(s.Levels)), top: len(s.Levels) - 1}
 	for _, o := range outcomes {
 		r := &t.levels[o.Level]
 		r.all = append(r.all, o)
@@ -208,11 +237,13 @@ func newTier(s Settings, name string, device int, on []string, outcomes []Outcom
 	return t
 }
 
-// kept says whether the first trial of a level kept the objective; known is false if
-// there is none.
+// kept says whether the first trial of a level kept the objective, or another says that it
+// does; known is false if there is none.
 func (t *tier) kept(i int) (kept, known bool) {
 	r := &t.levels[i]
 	switch {
+	case i <= t.floor:
+		return true, true
 	case len(r.find) > 0:
 		kept, _ = objective.Kept(r.find[0])
 		return kept, true
@@ -235,10 +266,16 @@ func (t *tier) run(before int) (next int, why string) {
 		first = min(before, t.top)
 	}
 	candidate, next, why := t.find(first)
-	if why != "" || t.answer.Reason != "" {
-		return next, why
+	if why == "" && t.answer.Reason == "" {
+		next, why = t.confirm(candidate)
 	}
-	return t.confirm(candidate)
+	if t.best < t.floor { // whatever its own trials leave open
+		t.certify(t.floor)
+		if why == "" {
+			t.fails(t.floor + 1)
+		}
+	}
+	return next, why
 }
 
 // find doubles and bisects; on a further device it goes up or down from its first level, by
@@ -284,23 +321,10 @@ func (t *tier) find(first int) (candidate, next int, why string) {
 func (t *tier) confirm(candidate int) (next int, why string) {
 	certified, step, steps := -1, 1, 0
 	for i := candidate; ; {
-		want := min(t.Trials, t.MaxTrials)
-		var verdict string
-		for { // look, and look again with more trials
-			if next, why = t.fresh(i, want); why != "" {
-				return next, why
-			}
-			if t.levels[i].unmeasurable() && len(t.levels[i].confirm) < want {
-				t.answer.Reason = NotMeasured
-				return 0, ""
-			}
-			verdict = t.look(i)
-			if verdict != result.SLOUndecided || !t.worthMore(i, want) {
-				break
-			}
-			want = min(2*want, t.MaxTrials)
-		}
+		verdict, next, why := t.decide(i)
 		switch {
+		case verdict == "":
+			return next, why
 		case verdict == result.SLOPass:
 			certified = i
 			if i >= candidate && i < t.top && t.lucky(i+1) {
@@ -319,7 +343,27 @@ func (t *tier) confirm(candidate int) (next int, why string) {
 		if steps++; steps > 2 {
 			step *= 2
 		}
-		i = max(0, i-step)
+		i = max(0, t.floor, i-step)
+	}
+}
+
+// decide looks at a level, and looks again with more trials. The verdict is "" if it needs
+// another trial, and if it can have none.
+func (t *tier) decide(i int) (verdict string, next int, why string) {
+	if i <= t.floor {
+		return result.SLOPass, 0, ""
+	}
+	for want := min(t.Trials, t.MaxTrials); ; want = min(2*want, t.MaxTrials) {
+		if next, why = t.fresh(i, want); why != "" {
+			return "", next, why
+		}
+		if t.levels[i].unmeasurable() && len(t.levels[i].confirm) < want {
+			t.answer.Reason = NotMeasured
+			return "", 0, ""
+		}
+		if verdict = t.look(i); verdict != result.SLOUndecided || !t.worthMore(i, want) {
+			return verdict, 0, ""
+		}
 	}
 }
 

@@ -233,6 +233,68 @@ func TestNext_shared(t *testing.T) {
 	}
 }
 
+// implied is a server with two objectives, of which strict implies loose. So many requests
+// fare alike in loose that its bound holds on low levels alone, if at all.
+func implied(p Probe) Outcome {
+	o := sure(func(level int) bool { return level < 25 })(p)
+	o.SLOs[0].Name = "strict"
+	loose := sure(func(level int) bool { return level < 40 })(p).SLOs[0]
+	loose.Name = "loose"
+	part := &loose.Parts[0]
+	if part.Deff = 40; part.Over == 0 && p.Level >= 10 {
+		part.Over = 40
+	}
+	loose = objective.PoolAt([]result.SLOResult{loose}, 0.95)
+	o.SLOs = append(o.SLOs, loose)
+	return o
+}
+
+// A load that is certified for an objective is so for each that it implies, whichever is
+// written first, whatever their own trials say.
+func TestAnswers_implied(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		set    func(s *Settings)
+		probe  func(Probe) Outcome
+		loose  int // the level
+		by     string
+		reason string
+	}{
+		{"alone", func(s *Settings) { s.Implied = nil }, implied, 7, "", Certified},
+		{"implied", func(*Settings) {}, implied, 24, "strict", Certified},
+		{"the other way round", func(s *Settings) { slices.Reverse(s.Objectives) }, implied, 24, "strict", Certified},
+		{"the same objective twice", func(s *Settings) { s.Implied["strict"] = []string{"loose"} }, implied, 24, "strict", Certified},
+		{"more than is implied", func(*Settings) {}, func(p Probe) Outcome {
+			o := implied(p)
+			o.SLOs[1].Parts[0].Deff = 1
+			return o
+		}, 39, "", Certified},
+		{"nothing is VALID above", func(*Settings) {}, func(p Probe) Outcome {
+			if p.Level > 30 {
+				return Outcome{Probe: p, State: Invalid}
+			}
+			return implied(p)
+		}, 24, "strict", NotMeasured},
+		{"the budget ends", func(s *Settings) { s.MaxProbes = 15 }, implied, 24, "strict", Budget},
+	} {
+		s := settings(1)
+		s.Objectives, s.Implied = []string{"strict", "loose"}, map[string][]string{"loose": {"strict"}}
+		c.set(&s)
+		got, outcomes := search(s, c.probe)
+		for _, a := range got {
+			level, by, reason := 24, "", Certified
+			if a.Objective == "loose" {
+				level, by, reason = c.loose, c.by, c.reason
+			}
+			if indexOf(s.Levels, a.Capacity) != level || a.By != by || a.Reason != reason {
+				t.Errorf("%s, %s: level %d by %q, %s; want %d by %q, %s (%d trials)",
+					c.name, a.Objective, indexOf(s.Levels, a.Capacity), a.By, a.Reason, level, by, reason, len(outcomes))
+			}
+		}
+	}
+}
+
 func TestNewLevels(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -104,6 +104,28 @@ func TestItems(t *testing.T) {
 	}
 }
 
+// A load that is certified for another objective says for which, also where the search for
+// its own went no further.
+func TestText_implied(t *testing.T) {
+	t.Parallel()
+	load := 3.0
+	for reason, want := range map[string]string{
+		search.Certified:   "3 at once certified",
+		search.NotMeasured: "3 at once certified; a load above it that the search needs has no VALID trial",
+		search.Budget:      "3 at once certified before the budget ended the search, so the server may carry more",
+		"":                 "3 at once certified so far; not finished",
+	} {
+		a := Of(run(4, 100))[0]
+		a.Answer = search.Answer{Objective: "fast", Reason: reason, Capacity: &load, By: "faster"}
+		if got := a.said(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+		if got := strings.Join(a.below(), "\n"); !strings.Contains(got, "certified for faster, which keeps it too") {
+			t.Error(got)
+		}
+	}
+}
+
 // Several devices stand beside the answer, which is that of the slowest.
 func TestItems_devices(t *testing.T) {
 	t.Parallel()

@@ -71,12 +71,21 @@ func (a *Answer) said() string {
 	case search.ServerFails:
 		return "none: the server fails at " + low
 	case search.NotMeasured:
+		if capacity != "" {
+			return capacity + " certified; a load above it that the search needs has no VALID trial"
+		}
 		return "not decided: a load that it needs has no VALID trial"
 	case search.Budget:
+		if capacity != "" && max(1, a.Of.Devices) == 1 {
+			return capacity + " certified before the budget ended the search, so the server may carry more"
+		}
 		if capacity != "" {
 			return fmt.Sprintf("%s certified on %d of %d devices before the budget ended the search", capacity, len(a.Devices), a.Of.Devices)
 		}
 		return fmt.Sprintf("not decided: the budget has ended the search, between %s and %s", low, high)
+	}
+	if capacity != "" {
+		return capacity + " certified so far; not finished"
 	}
 	return "not finished"
 }
@@ -88,6 +97,9 @@ func (a *Answer) below() []string {
 		if text := a.carried(); text != "" {
 			lines = append(lines, text)
 		}
+	}
+	if a.By != "" {
+		lines = append(lines, "certified for "+a.By+", which keeps it too")
 	}
 	if text := a.on(); text != "" {
 		lines = append(lines, text)
