@@ -132,6 +132,15 @@ func TestNoise_dynamo(t *testing.T) {
 			t.Errorf("%s: %d lines say nothing", of, n)
 		}
 	}
+	for text, want := range map[string]bool{
+		"\x1b[2mhttp response sent\x1b[0m status\x1b[0;2m=\x1b[0m200 latency_ms=\x1b[38;5;1m1\x1b[0m": true,
+		"http response sent status=200 latency_ms=1\x1b[0":                                            true, // cut off
+		"http response sent status=200 latency_ms=\x1b[\n1":                                           false,
+	} {
+		if got := r.Noise(loglines.Source{Role: "frontend"}, text); got != want {
+			t.Errorf("%q says nothing: %v", text, got)
+		}
+	}
 	if at := r.OwnTime("\x1b[2m2026-11-26T05:36:13.088266Z\x1b[0m \x1b[32m INFO\x1b[0m x", time.Time{}); at.Second() != 13 {
 		t.Errorf("time %s", at)
 	}

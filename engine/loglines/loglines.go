@@ -155,16 +155,33 @@ func (r *Reader) prints(s Source, roles []string) bool {
 }
 
 // uncoloured is a line without the sequences that colour it, which servers write into files
-// too.
+// too: those of ECMA-48 that begin with ESC [. Long lines have many of them.
 func uncoloured(text string) string {
-	if !strings.Contains(text, "\x1b") {
+	if !strings.Contains(text, csi) {
 		return text
 	}
-	return colours.ReplaceAllString(text, "")
+	var b strings.Builder
+	b.Grow(len(text))
+	for {
+		before, after, found := strings.Cut(text, csi)
+		b.WriteString(before)
+		if !found {
+			return b.String()
+		}
+		// Parameters and intermediate bytes are below the final byte.
+		end := strings.IndexFunc(after, func(c rune) bool { return c < ' ' || c > '?' })
+		switch {
+		case end < 0:
+			return b.String()
+		case after[end] >= '@' && after[end] <= '~':
+			end++
+		}
+		text = after[end:]
+	}
 }
 
-// colours are the sequences of ECMA-48 that begin with ESC [.
-var colours = regexp.MustCompile(`\x1b\[[0-9;?]*[ -/]*[@-~]`)
+// csi introduces a control sequence.
+const csi = "\x1b["
 
 // Noise says whether a line says nothing of interest.
 func (r *Reader) Noise(s Source, text string) bool {
