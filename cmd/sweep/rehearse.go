@@ -209,7 +209,7 @@ func (r *rehearsed) said(page *draw.Document, style draw.Style) bool {
 	}
 	if r.plan.Find != nil {
 		answers := capacity.Of(r.run)
-		page.Section(capacity.Title(answers), capacity.Items(answers))
+		page.Section(capacity.Title(answers), capacity.Drawn(answers, style.Width))
 	} else {
 		ending.Grids(page, r.run, style)
 	}

@@ -36,6 +36,7 @@ type Answer struct {
 	Claims    []Claim        `json:"claims"`
 	Turns     *Turns         `json:"comparison"` // of a plan that compares by turns; null of others
 	Searches  []Search       `json:"searches"`   // of a plan with find; then there are no claims
+	Quality   *Quality       `json:"quality"`    // of a plan with quality; null of others
 	Open      []Open         `json:"not_decided"`
 	ToDecide  []string       `json:"to_decide"` // commands that measure what leaves claims not decided
 	Next      string         `json:"next"`
@@ -174,7 +175,7 @@ func Of(run *report.Run) *Answer {
 	a := &Answer{
 		Version: Version, RunID: m.RunID, Plan: m.Plan, Digest: m.PlanDigest, Finished: run.State.Finished,
 		Trials: map[string]int{}, Cells: map[string]int{}, Claims: []Claim{}, Open: []Open{}, ToDecide: []string{},
-		Next: run.Next(), Money: money(run), Searches: searches(run),
+		Next: run.Next(), Money: money(run), Searches: searches(run), Quality: qualityOf(run.Dir),
 	}
 	a.count(run, p.Set.Points)
 	if t := p.Turns; t != nil {

@@ -211,3 +211,40 @@ func TestItems_predicted(t *testing.T) {
 		}
 	}
 }
+
+// TestDrawn holds the strip of a search in a terminal, and its words where it is too wide.
+func TestDrawn(t *testing.T) {
+	t.Parallel()
+	answers := Of(run(4, 100))
+	items := Drawn(answers, 80)
+	want := []string{
+		"concurrency  1  2  4  3 |    3    4",
+		"             +  +  -  + |  3/3  0/3  certified at 99 %",
+	}
+	if !slices.Equal(items[0].Drawn, want) {
+		t.Errorf("the strip is\n%s\nwant\n%s", strings.Join(items[0].Drawn, "\n"), strings.Join(want, "\n"))
+	}
+	if below := strings.Join(items[0].Below, "\n"); strings.Contains(below, "tried") {
+		t.Errorf("the words stand beside the strip:\n%s", below)
+	}
+	if narrow := Drawn(answers, 50)[0]; narrow.Drawn != nil || !strings.Contains(strings.Join(narrow.Below, "\n"), "tried 1+ 2+ 4- 3+") {
+		t.Errorf("at 50 columns: %+v", narrow)
+	}
+}
+
+// TestLevels holds that a load counts its fresh trials where it has some, and that INVALID
+// ones are neither.
+func TestLevels(t *testing.T) {
+	t.Parallel()
+	a := Of(run(4, 100))[0]
+	got := a.Levels()
+	want := []Level{{Load: 1, Kept: 1}, {Load: 2, Kept: 1}, {Load: 3, Fresh: true, Kept: 3}, {Load: 4, Fresh: true, Missed: 3}}
+	if !slices.Equal(got, want) {
+		t.Errorf("levels %+v, want %+v", got, want)
+	}
+	a.Of.Outcomes[2].State = search.Invalid
+	a.Of.Outcomes[0].State = search.Failed
+	if p := a.Probes(); p[2].Mark != Invalid || p[0].Mark != Failed || p[1].Mark != Kept {
+		t.Errorf("marks %q %q %q", p[0].Mark, p[1].Mark, p[2].Mark)
+	}
+}

@@ -42,7 +42,7 @@ func (a *Answer) foretold() string {
 	case p.Capacity == nil:
 		return "the simulator predicted no capacity (" + *p.Reason + ")"
 	}
-	text := "the simulator predicted " + a.load(*p.Capacity)
+	text := "the simulator predicted " + a.Load(*p.Capacity)
 	switch {
 	case p.Reason == nil || *p.Reason != search.Certified: // it may be more
 		text += " or more"

@@ -2,7 +2,6 @@ package capacity
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -12,7 +11,6 @@ import (
 	"sweep.dev/sweep/report/draw"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
-	"sweep.dev/sweep/result/objective"
 	"sweep.dev/sweep/search"
 )
 
@@ -35,7 +33,10 @@ func Items(answers []Answer) []draw.Item {
 }
 
 // Text is the answer in one sentence.
-func (a *Answer) Text() string {
+func (a *Answer) Text() string { return a.About() + ": " + a.said() }
+
+// About is the combination and the objective that the answer is of.
+func (a *Answer) About() string {
 	about := a.Objective
 	if a.Expr != "" {
 		about += " (" + a.Expr + ")"
@@ -43,15 +44,16 @@ func (a *Answer) Text() string {
 	if a.Of.Label != "" {
 		about = a.Of.Label + ", " + about
 	}
-	return about + ": " + a.said()
+	return about
 }
 
+// said is how the search ended, in words.
 func (a *Answer) said() string {
 	capacity := ""
 	if a.Capacity != nil {
-		capacity = a.load(*a.Capacity)
+		capacity = a.Load(*a.Capacity)
 	}
-	low, high := a.load(a.Of.Levels[0]), a.load(a.Of.Levels[len(a.Of.Levels)-1])
+	low, high := a.Load(a.Of.Levels[0]), a.Load(a.Of.Levels[len(a.Of.Levels)-1])
 	switch a.Reason {
 	case search.Certified:
 		return capacity + " certified"
@@ -65,7 +67,7 @@ func (a *Answer) said() string {
 		}
 		return capacity + " certified; the client cannot send more (client_bound), so the server may carry more"
 	case search.NotMonotone:
-		return fmt.Sprintf("%s certified, but %s keeps it too, above %s, which fails", capacity, a.load(*a.Contradicts), a.load(*a.FailsAt))
+		return fmt.Sprintf("%s certified, but %s keeps it too, above %s, which fails", capacity, a.Load(*a.Contradicts), a.Load(*a.FailsAt))
 	case search.TooNoisy:
 		return "none certified: the trials leave it open at every load; more requests in a trial would tell (load.requests)"
 	case search.ServerFails:
@@ -110,7 +112,7 @@ func (a *Answer) below() []string {
 	if text := a.foretold(); text != "" {
 		lines = append(lines, text)
 	}
-	if text := path(a.Of, a.Objective); text != "" {
+	if text := a.path(); text != "" {
 		lines = append(lines, text)
 	}
 	spent := []string{humanize.Plural(len(a.Of.Outcomes), "probe"), humanize.Plural(a.Requests, "request")}
@@ -125,6 +127,18 @@ func (a *Answer) below() []string {
 		text += " for all objectives"
 	}
 	return append(lines, text)
+}
+
+// Ended says how the search ended, with the reason by its name, and why it stops there.
+func (a *Answer) Ended() []string {
+	lines := []string{a.said()}
+	if a.Reason != "" && !strings.Contains(lines[0], a.Reason) {
+		lines[0] += " (" + a.Reason + ")"
+	}
+	if a.FailsAt != nil {
+		lines = append(lines, a.failed())
+	}
+	return lines
 }
 
 // on says which devices the answer is of, and how far apart they are.
@@ -144,7 +158,7 @@ func (a *Answer) on() string {
 	for i, d := range a.Devices {
 		each[i] = "none on " + d.ID
 		if d.Capacity != nil {
-			each[i] = number(*d.Capacity) + " on " + d.ID
+			each[i] = Number(*d.Capacity) + " on " + d.ID
 		}
 	}
 	text := humanize.Plural(len(a.Devices), "device")
@@ -186,9 +200,9 @@ func (a *Answer) failed() string {
 		}
 		parts = append(parts, said)
 	}
-	text := strings.TrimSpace(a.load(*a.FailsAt) + " fails " + strings.Join(parts, "; "))
+	text := strings.TrimSpace(a.Load(*a.FailsAt) + " fails " + strings.Join(parts, "; "))
 	if a.Point != nil {
-		text += "; point estimate " + a.load(*a.Point)
+		text += "; point estimate " + a.Load(*a.Point)
 	}
 	if l := a.Limit; l != nil && l.By != unknownLimit {
 		text += "; limited by " + l.By + " (" + strings.Join(l.Says, ", ") + ")"
@@ -209,69 +223,6 @@ func figure(p result.SLOPart) string {
 	return ""
 }
 
-// path are the probes in their order, each with whether it kept the objective, and what
-// the fresh trials said of each load.
-func path(s report.Searched, name string) string {
-	var found []string
-	var order []int
-	trials, kept := map[int]int{}, map[int]int{}
-	for _, o := range s.Outcomes {
-		if o.State == search.Seen {
-			continue
-		}
-		mark := mark(o, name)
-		if o.Why == search.Find {
-			found = append(found, number(s.Levels[o.Level])+mark)
-			continue
-		}
-		if !slices.Contains(order, o.Level) {
-			order = append(order, o.Level)
-		}
-		if mark != "!" { // which decides nothing
-			trials[o.Level]++
-		}
-		if mark == "+" {
-			kept[o.Level]++
-		}
-	}
-	if len(found) == 0 {
-		return ""
-	}
-	slices.Sort(order)
-	var afresh []string
-	for _, level := range order {
-		afresh = append(afresh, fmt.Sprintf("%s %d of %d kept", number(s.Levels[level]), kept[level], trials[level]))
-	}
-	text := "tried " + strings.Join(found, " ")
-	if len(afresh) > 0 {
-		text += "; then afresh " + strings.Join(afresh, ", ")
-	}
-	return text
-}
-
-// mark is how a probe ended for an objective: + kept, - missed, ! INVALID, x failed. One
-// whose figures drifted is INVALID if it kept the objective.
-func mark(o search.Outcome, name string) string {
-	switch o.State {
-	case search.Failed:
-		return "x"
-	case search.Invalid, search.ClientBound:
-		return "!"
-	}
-	for _, r := range o.SLOs {
-		if r.Name == name {
-			if kept, ok := objective.Kept(r); ok && kept && o.State == search.Drifting {
-				return "!"
-			} else if ok && kept {
-				return "+"
-			} else if ok {
-				return "-"
-			}
-		}
-	}
-	return "!"
-}
-
 // took is the time from the first trial of a search to the end of its last, without that
 // between runs.
 func took(trials []report.Trial) (d time.Duration) {
@@ -281,14 +232,15 @@ func took(trials []report.Trial) (d time.Duration) {
 	return d
 }
 
-// load is a load in words.
-func (a *Answer) load(x float64) string {
+// Load is a load in words.
+func (a *Answer) Load(x float64) string {
 	if a.Of.Axis == "concurrency" {
-		return number(x) + " at once"
+		return Number(x) + " at once"
 	}
-	return number(x) + " req/s"
+	return Number(x) + " req/s"
 }
 
-func number(x float64) string { return strconv.FormatFloat(x, 'g', 4, 64) }
+// Number is a load without its unit.
+func Number(x float64) string { return strconv.FormatFloat(x, 'g', 4, 64) }
 
 func percent(x float64) string { return strconv.FormatFloat(100*x, 'g', 4, 64) + " %" }

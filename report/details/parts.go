@@ -38,7 +38,8 @@ type Parts struct {
 	// RehearsedTitle; nil if it was not asked.
 	Rehearsed      []draw.Item
 	RehearsedTitle string
-	Turns          *turns.Turns // what the plan compares by turns; nil for nothing
+	Searches       []capacity.Answer // the same as data
+	Turns          *turns.Turns      // what the plan compares by turns; nil for nothing
 
 	Owed, Kept, Prices                    []draw.Item
 	Trust                                 []string
@@ -77,7 +78,7 @@ func PartsOf(r *report.Run) *Parts {
 	}
 	if len(r.Resolved.Searches) > 0 {
 		answers := capacity.Of(r)
-		p.Capacity, p.CapacityTitle = capacity.Items(answers), capacity.Title(answers)
+		p.Capacity, p.CapacityTitle, p.Searches = capacity.Items(answers), capacity.Title(answers), answers
 		p.Claims, p.ToDecide, p.Missed, p.Undecided = nil, nil, nil, nil
 		return p
 	}

@@ -29,6 +29,7 @@ type Item struct {
 	Text   string
 	Quoted []string // lines of a log
 	Below  []string // what the entry is about, where it is about much
+	Drawn  []string // lines of a terminal that stand as they are, before those below
 }
 
 // Items are entries of a text each.
@@ -102,6 +103,11 @@ func (d *Document) Section(title string, items []Item) {
 	}
 	for _, it := range items {
 		d.entry("", it.Text)
+		for _, l := range it.Drawn {
+			if !d.style.Markdown {
+				d.line("    " + plaintext.Line(l))
+			}
+		}
 		for _, l := range it.Below {
 			d.entry("  ", l)
 		}

@@ -19,6 +19,7 @@ import (
 	"sweep.dev/sweep/report/capacity"
 	"sweep.dev/sweep/report/compare"
 	"sweep.dev/sweep/report/draw"
+	"sweep.dev/sweep/report/paired"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
 )
@@ -63,10 +64,11 @@ func Write(w io.Writer, run *report.Run, style draw.Style) error {
 	d.Blank()
 	if len(run.Resolved.Searches) > 0 {
 		answers := capacity.Of(run)
-		d.Section(capacity.Title(answers), capacity.Items(answers))
+		d.Section(capacity.Title(answers), capacity.Drawn(answers, style.Width))
 	} else {
 		e.grids(d, style)
 	}
+	d.Labelled("Quality", e.quality()...)
 	d.Labelled("INVALID", e.invalid()...)
 	d.Labelled("NO START", e.failed(compare.NoStart)...)
 	d.Labelled("FAILED", e.failed(compare.FailedRun)...)
@@ -77,6 +79,18 @@ func Write(w io.Writer, run *report.Run, style draw.Style) error {
 	d.Blank()
 	d.Parts(e.files()...)
 	return d.Err()
+}
+
+// quality is how the deployments answered the prompts of the plan.
+func (e *ending) quality() []string {
+	p, err := paired.Read(e.Dir)
+	switch {
+	case err != nil:
+		return []string{"the answers cannot be read: " + err.Error()}
+	case p == nil:
+		return nil
+	}
+	return cut(p.Short(), maxReasons, "deployment", e.more)
 }
 
 // of is what there is to say of a run. more is the command that shows what is left out.

@@ -181,6 +181,33 @@ func (p *Paired) Verdicts() []draw.Item {
 	return items
 }
 
+// Short says the same in a line for each deployment: against its baseline, or of one
+// without any its score.
+func (p *Paired) Short() []string {
+	level := 100 * (1 - quality.Alpha/float64(max(1, len(p.Sides))))
+	var lines []string
+	for i := range p.Sides {
+		s := &p.Sides[i]
+		text := fmt.Sprintf("%s against %s: %s", s.Server.Label, s.Baseline.Label, s.words())
+		if s.Pairs > 0 {
+			text += fmt.Sprintf("; score %+.1f points (%.4g %% interval %+.1f to %+.1f)", 100*s.Difference, level, 100*s.Low, 100*s.High)
+		}
+		lines = append(lines, text)
+	}
+	for i := range p.Servers {
+		s := &p.Servers[i]
+		if slices.ContainsFunc(p.Sides, func(x Side) bool { return x.Server == s || x.Baseline == s }) {
+			continue
+		}
+		text := s.Label + ": no score is known"
+		if v, ok := s.Score(); ok {
+			text = fmt.Sprintf("%s: %s right (95 %% interval %s to %s) of %s", s.Label, percent(v), percent(s.Low), percent(s.High), humanize.Plural(s.Scored, "prompt"))
+		}
+		lines = append(lines, text)
+	}
+	return lines
+}
+
 // words is the verdict, with what the set could have shown if it shows nothing.
 func (s *Side) words() string {
 	if s.Verdict != quality.CannotTell {

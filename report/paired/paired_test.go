@@ -106,3 +106,26 @@ func TestRead_none(t *testing.T) {
 		t.Errorf("%v, %v", p, err)
 	}
 }
+
+// TestShort holds the line of each deployment: against its baseline, or its score.
+func TestShort(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	good := strings.Repeat("r", 60)
+	put(t, dir, "d1", 1, "s", map[string]string{"gpu": "l4", "kv": "f16"}, good)
+	put(t, dir, "d2", 1, "s", map[string]string{"gpu": "l4", "kv": "q4"}, good[:40]+strings.Repeat("w", 20))
+	put(t, dir, "d3", 1, "s", map[string]string{"gpu": "h100", "kv": "f16"}, good[:45]+strings.Repeat("w", 15))
+	p, err := Read(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := strings.Join(p.Short(), "\n")
+	for _, want := range []string{
+		"vllm l4 q4 against vllm l4 f16: worse; score -33.3 points (95 % interval ",
+		"vllm h100 f16: 75.0 % right (95 % interval 62.1 % to 85.3 %) of 60 prompts",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not in\n%s", want, got)
+		}
+	}
+}

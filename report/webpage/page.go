@@ -136,11 +136,15 @@ func Drawings(runs []*report.Run) []Drawing {
 		if len(runs) > 1 {
 			prefix = fmt.Sprintf("run%d-", i+1)
 		}
+		var search []figure
+		for _, s := range v.Searched {
+			search = append(search, s.Figures...)
+		}
 		var ratios []figure
 		for _, h := range v.Held {
 			ratios = append(ratios, h.Figures...)
 		}
-		for _, figures := range [][]figure{v.Heat, v.Throughput, v.Frontier, v.Latency, v.Cost, ratios} {
+		for _, figures := range [][]figure{search, v.Heat, v.Throughput, v.Frontier, v.Latency, v.Cost, ratios} {
 			add(prefix, figures)
 		}
 	}

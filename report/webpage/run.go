@@ -35,25 +35,27 @@ type runView struct {
 	Answer []string
 	Open   []string // what is not decided
 
-	Heat       []figure
-	HeatLegend []string
-	HeatLeft   int // panels that are not drawn
-	Throughput []figure
-	Frontier   []figure
-	Latency    []figure
-	LatencyOff int // series that are not drawn
-	Cost       []figure
-	CostTable  table
-	Compared   []comparison
-	Held       []held // sides of the plan's own comparison
-	Grids      []table
-	Quality    table       // of the deployments that answered prompts
-	Verdicts   []draw.Item // on those that have a baseline
-	Steady     table
-	Cells      table
-	Facts      []fact
-	Command    string
-	Next       string
+	Searched     []searched // of a plan with find
+	SearchedLeft int        // searches that are not drawn
+	Heat         []figure
+	HeatLegend   []string
+	HeatLeft     int // panels that are not drawn
+	Throughput   []figure
+	Frontier     []figure
+	Latency      []figure
+	LatencyOff   int // series that are not drawn
+	Cost         []figure
+	CostTable    table
+	Compared     []comparison
+	Held         []held // sides of the plan's own comparison
+	Grids        []table
+	Quality      table       // of the deployments that answered prompts
+	Verdicts     []draw.Item // on those that have a baseline
+	Steady       table
+	Cells        table
+	Facts        []fact
+	Command      string
+	Next         string
 
 	Data template.HTML // for the script
 
@@ -86,6 +88,7 @@ func view(run *report.Run, prefix string) *runView {
 	}
 	v.badge()
 	v.answer()
+	v.searches()
 	v.heat()
 	v.throughput()
 	v.frontier()

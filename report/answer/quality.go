@@ -1,0 +1,76 @@
+package answer
+
+import (
+	"sweep.dev/sweep/quality"
+	"sweep.dev/sweep/report/paired"
+)
+
+// Quality is how the deployments answered the prompts of a plan with quality.
+type Quality struct {
+	Servers     []Score          `json:"servers"` // baselines first
+	Comparisons []QualityAgainst `json:"comparisons"`
+	Unread      []string         `json:"not_read"` // files of answers that cannot be read, and why
+}
+
+// A Score is that of one deployment.
+type Score struct {
+	About   string   `json:"about"`
+	Score   *float64 `json:"quality_score"`     // 0 to 1; null if no prompt has a known score
+	Low     *float64 `json:"quality_score_low"` // the 95 % interval
+	High    *float64 `json:"quality_score_high"`
+	N       int      `json:"quality_n"` // prompts with a known score
+	Refused int      `json:"quality_refused"`
+	Unknown int      `json:"quality_unknown"`
+}
+
+// QualityAgainst is one deployment against its baseline, over the prompts that both have a
+// known score for. A loss is a negative difference.
+type QualityAgainst struct {
+	About      string   `json:"about"`
+	Base       string   `json:"base"`
+	Verdict    string   `json:"verdict"` // worse, better or cannot tell
+	Pairs      int      `json:"pairs"`
+	Losses     int      `json:"became_wrong"`
+	Gains      int      `json:"became_right"`
+	Difference *float64 `json:"difference"` // of the scores, -1 to 1; null for no pairs
+	Low        *float64 `json:"low"`
+	High       *float64 `json:"high"`
+	Confidence float64  `json:"confidence"` // of low to high, shared over all comparisons
+	P          *float64 `json:"p"`
+	Detectable *float64 `json:"smallest_loss"` // that these prompts show 4 times in 5; null if none
+	Text       string   `json:"text"`          // the same in words, as in summary.md
+}
+
+// qualityOf is that of a run directory; nil if its plan has no quality, or the directory
+// cannot be listed.
+func qualityOf(dir string) *Quality {
+	p, err := paired.Read(dir)
+	if err != nil {
+		return &Quality{Servers: []Score{}, Comparisons: []QualityAgainst{}, Unread: []string{err.Error()}}
+	}
+	if p == nil {
+		return nil
+	}
+	q := &Quality{Servers: []Score{}, Comparisons: []QualityAgainst{}, Unread: append([]string{}, p.Unread...)}
+	for i := range p.Servers {
+		s := &p.Servers[i]
+		one := Score{About: s.Label, N: s.Scored, Refused: s.Refused, Unknown: s.Unknown}
+		if v, ok := s.Score(); ok {
+			one.Score, one.Low, one.High = &v, &s.Low, &s.High
+		}
+		q.Servers = append(q.Servers, one)
+	}
+	verdicts := p.Verdicts()
+	for i := range p.Sides {
+		s := &p.Sides[i]
+		one := QualityAgainst{
+			About: s.Server.Label, Base: s.Baseline.Label, Verdict: string(s.Verdict), Pairs: s.Pairs, Losses: s.Losses, Gains: s.Gains,
+			Confidence: 1 - quality.Alpha/float64(len(p.Sides)), Detectable: s.Detectable, Text: verdicts[i].Text,
+		}
+		if s.Pairs > 0 {
+			one.Difference, one.Low, one.High, one.P = &s.Difference, &s.Low, &s.High, &s.P
+		}
+		q.Comparisons = append(q.Comparisons, one)
+	}
+	return q
+}
