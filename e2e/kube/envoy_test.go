@@ -196,8 +196,7 @@ func (n *node) token(t *testing.T, ns, account string) string {
 func (n *node) admitted(t *testing.T, ns string) {
 	t.Helper()
 	ip := n.address(t, ns, "pd-epp")
-	if err := n.send(http.MethodPatch, "/apis/gateway.networking.k8s.io/v1/namespaces/"+ns+"/gateways/inference-gateway/status", "application/merge-patch+json",
-		[]byte(`{"status":{"addresses":[{"type":"IPAddress","value":"`+ip+`"}]}}`)); err != nil {
+	if err := n.gateways(); err != nil {
 		t.Fatal(err)
 	}
 	token := n.token(t, ns, "metrics-reader")
