@@ -87,8 +87,11 @@ func (v *runView) probes(a *capacity.Answer, probes []capacity.Probe) (figure, b
 			continue
 		}
 		t.Rows = append(t.Rows, []field{
-			{Text: fmt.Sprint(n + 1), Number: true}, {Text: capacity.Number(p.Load), Number: true, Cell: v.ID + p.Cell},
-			{Text: why}, {Text: p.Mark + " " + outcomes[i].name}, {Text: p.Why},
+			{Text: fmt.Sprint(n + 1), Number: true},
+			{Text: capacity.Number(p.Load), Number: true, Cell: v.ID + p.Cell},
+			{Text: why},
+			{Text: p.Mark + " " + outcomes[i].name},
+			{Text: p.Why},
 		})
 	}
 	plot.Series = append(plot.Series, way)
