@@ -47,7 +47,7 @@ func TestRow_unmeasuredIsNull(t *testing.T) {
 		"requests", "completed", "failed", "cancelled", "cancelled_planned", "finish_stop", "finish_length", "finish_tool_calls", "finish_content_filter", "finish_other", "slot_paused_s", "error_rate", "duration_s",
 		"request_throughput", "achieved_rate", "ramp_s", "plateau_s", "tail_s", "mean_in_flight", "request_throughput_whole", "plateau_requests", "infinite", "ended_by", "client", "client_cpu", "max_client_stall_ms", "clock_steps",
 		"reopened_connections", "cpu_steal", "p50_rtt_ms", "max_rtt_ms", "tcp_retransmits",
-		"p50_client_lag_ms", "p99_client_lag_ms", "max_client_lag_ms", "client_loop",
+		"p50_client_lag_ms", "p99_client_lag_ms", "max_client_lag_ms", "client_loop", "clients",
 	}
 	for name, tt := range map[string]struct {
 		script   script

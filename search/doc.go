@@ -17,7 +17,9 @@
 //     may be enough, else take the next level below.
 //
 // Each look at a level has its own share of the risk alpha: look j has alpha/(j(j+1)),
-// which sums to less than alpha over any number of looks.
+// which sums to less than alpha over any number of looks. An objective that another implies
+// has the load that is certified for that one at least. So its answer is wrong too if that
+// one is, and the looks at both are counted on: the sum is still less than alpha.
 //
 // A result is of the devices that it was measured on. So a search may ask for several: it
 // goes through both stages on each, from the load that is certified so far, with that

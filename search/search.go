@@ -124,6 +124,7 @@ func walk(s Settings, outcomes []Outcome) (answers []Answer, next Probe, more bo
 			break // it cannot be told from another, or no other comes
 		}
 		certified := map[string]int{} // on this device
+		looks := 0                    // at it, of objectives of which one implies another
 		for _, i := range turns {
 			name := s.Objectives[i]
 			if device > 0 && (open[i] || low[i] < 0) {
@@ -135,7 +136,14 @@ func walk(s Settings, outcomes []Outcome) (answers []Answer, next Probe, more bo
 					t.floor, t.by = level, strict
 				}
 			}
+			shared := s.related(name)
+			if shared {
+				t.looks = looks
+			}
 			level, why := t.run(low[i])
+			if shared {
+				looks = t.looks
+			}
 			if why == "" && t.best >= 0 {
 				certified[name] = t.best
 			}
@@ -160,6 +168,17 @@ func (s *Settings) turns() []int {
 		return cmp.Compare(len(s.Implied[s.Objectives[a]]), len(s.Implied[s.Objectives[b]]))
 	})
 	return order
+}
+
+// related says whether an objective implies another, or another implies it. What is wrong
+// with the answer of one may then be wrong with that of the other, so they share the risk.
+func (s *Settings) related(name string) bool {
+	for loose, strict := range s.Implied {
+		if loose == name || slices.Contains(strict, name) {
+			return true
+		}
+	}
+	return false
 }
 
 // level is what is known of one load, for one objective.

@@ -12,6 +12,7 @@ func TestImplied(t *testing.T) {
 name: tiers
 model: Qwen/Qwen2.5-1.5B-Instruct
 matrix: {engine: vllm, gpu: l4, max_tokens: 8}
+backend: sim
 load: {requests: 50, prompts: {input_tokens: 100}}
 find:
   axis: request_rate

@@ -8,7 +8,7 @@ import (
 
 // Implies says whether an objective that is kept means that another is kept too, each given
 // by its parts with their sides: every part of the other has a bound that is no tighter than
-// one of the first. It is false where that is not seen, as with parts that are no comparison.
+// one of the first. It is false if that cannot be told, as of parts that are no comparison.
 func Implies(strict, loose [][]Comparison) bool {
 	for _, part := range loose {
 		if !slices.ContainsFunc(strict, func(s []Comparison) bool { return covers(s, part) }) {
