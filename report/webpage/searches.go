@@ -162,8 +162,12 @@ func (v *runView) kept(a *capacity.Answer, probes []capacity.Probe) (figure, boo
 			kind = "fresh"
 		}
 		t.Rows = append(t.Rows, []field{
-			{Text: row.Name, Number: true, Cell: row.Cell}, {Text: kind}, {Text: fmt.Sprint(l.Kept), Number: true},
-			{Text: fmt.Sprint(l.Missed), Number: true}, {Text: fmt.Sprint(l.Open), Number: true}, {Text: strings.Join(says, ", ")},
+			{Text: row.Name, Number: true, Cell: row.Cell},
+			{Text: kind},
+			{Text: fmt.Sprint(l.Kept), Number: true},
+			{Text: fmt.Sprint(l.Missed), Number: true},
+			{Text: fmt.Sprint(l.Open), Number: true},
+			{Text: strings.Join(says, ", ")},
 		})
 	}
 	return newFigure("search-kept", v.axis(a.Of.Axis)+" and the trials that kept the objective", "", bars, t)
