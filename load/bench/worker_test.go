@@ -68,8 +68,11 @@ type finding struct {
 
 func (f finding) perChunk() float64 { return f.CPU / float64(max(1, f.Chunks)) * 1e6 }
 
-// worker runs the order of the environment, if there is one.
+// worker runs the order of the environment, if there is one, or the part of it.
 func worker() bool {
+	if part() {
+		return true
+	}
 	text := os.Getenv(workerEnv)
 	if text == "" {
 		return false
