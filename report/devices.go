@@ -11,8 +11,9 @@ import (
 )
 
 // SlowDevice is how many times as long as the median of the others a device may take for its
-// fingerprint. It is a convention: matrix products of cards of one name differ by 8 % on
-// average and by 22 % at most (Sinha et al., "Not All GPUs Are Created Equal", SC 2022).
+// fingerprint. It is a convention: over several programs the cards of one name in a cluster
+// differ by 8 % on average, and by 22 % at most (Sinha et al., "Not All GPUs Are Created
+// Equal", arXiv:2208.11035v3).
 const SlowDevice = 1.10
 
 // A fingerprint is what a device took, the medians over its launches.
