@@ -46,7 +46,7 @@ type Config struct {
 
 	Key          secret.String            `yaml:"key,omitempty" doc:"API key, sent as a bearer token to the entry. A reference, never the key itself: ${SWEEP_API_KEY}." example:"${SWEEP_API_KEY}"`
 	Headers      map[string]secret.String `yaml:"headers,omitempty" doc:"Headers of every request to the entry. Headers with credentials (Authorization, Cookie, X-Api-Key, ...) by reference only." example:"{X-Tenant: bench}"`
-	MetricsToken secret.String            `yaml:"metrics_token,omitempty" doc:"Token of the metrics of the endpoint picker, sent to its pods alone. A reference: ${EPP_TOKEN}." example:"${EPP_TOKEN}"`
+	MetricsToken secret.String            `yaml:"metrics_token,omitempty" doc:"Token of the metrics of the endpoint picker, sent to its pods alone. A reference: ${SWEEP_EPP_TOKEN}." example:"${SWEEP_EPP_TOKEN}"`
 
 	// See package netguard.
 	AllowLinkLocal bool `yaml:"allow_link_local,omitempty" doc:"Permit a link-local address, or that of a cloud's metadata service." default:"false" example:"true"`
