@@ -352,7 +352,8 @@ func (a *app) execute(ctx context.Context, c *cli.Command, j job) (err error) {
 	if rep.Left.Spending.USD > 0 {
 		fmt.Fprintf(a.err, "pods of this run have cost about $%s until now; the provider's bill decides\n", humanize.Price(rep.Left.Spending.USD))
 	}
-	if unreached := errors.Is(runErr, executor.ErrUnreachable); unreached && j.plugins.factory.Given && !j.plugins.factory.Applies {
+	// A stack in a cluster has neither a key nor an address of the plan: its error says what to do.
+	if f := &j.plugins.factory; errors.Is(runErr, executor.ErrUnreachable) && f.Given && !f.LoadPods {
 		hint := "is the server up, and is backend.url its address? sweep probe URL shows what answers there"
 		if errors.Is(runErr, backends.ErrRefused) {
 			hint = "the server does not take the key: see backend.key and backend.headers of the plan"
