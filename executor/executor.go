@@ -1,9 +1,11 @@
 package executor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os/exec"
 	"runtime/debug"
 	"slices"
@@ -11,6 +13,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/event"
@@ -53,6 +56,7 @@ type Config struct {
 	Only     func(plan.Cell) (bool, error) // nil: every cell
 	Retry    []string                      // statuses of committed trials to run again
 	Parallel int                           // deployments at once; 0 is 1
+	MaxGPUs  int                           // of the deployments at once; 0 is no bound, and one with more runs alone
 	FailFast bool
 	MaxTime  time.Duration // 0: none
 
@@ -302,8 +306,15 @@ func (r *run) measureAll(ctx context.Context) error {
 	// others' trials short, and each must be waited for.
 	var g errgroup.Group
 	g.SetLimit(max(1, r.config.Parallel))
+	most := int64(cmp.Or(r.config.MaxGPUs, math.MaxInt32))
+	gpus := semaphore.NewWeighted(most)
 	for _, d := range r.pending() {
 		g.Go(func() error {
+			n := min(most, int64(d.of.Server.GPUCount))
+			if gpus.Acquire(ctx, n) != nil {
+				return nil // the run has ended
+			}
+			defer gpus.Release(n)
 			var err error
 			if ctx.Err() == nil {
 				err = d.guarded(ctx)

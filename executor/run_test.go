@@ -310,6 +310,15 @@ func TestRun_parallel(t *testing.T) {
 	want(t, "stops", w.backend.count("stop"), 4)
 }
 
+// Deployments that run at the same time have no more GPUs together than were asked for.
+func TestRun_maxGPUs(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil, `matrix: {engine: sim, gpu: [a, b, c], args.tensor-parallel-size: 2, concurrency: [1]}`)
+	rep := w.must(func(c *Config) { c.Parallel, c.MaxGPUs = 3, 3 })
+	want(t, "committed", rep.Committed, 3)
+	want(t, "at once", w.backend.peak, 1)
+}
+
 // A trial that is over its time is a failed row, and the next one goes on.
 func TestRun_trialTimeout(t *testing.T) {
 	t.Parallel()

@@ -205,6 +205,9 @@ func sameEnvironment(what string, m rundir.Manifest, p *plan.Plan) error {
 // prepare ends what the earlier run has left, since that may cost money; then it
 // calibrates and asks for agreement.
 func (a *app) prepare(ctx context.Context, c *cli.Command, j *job) error {
+	if err := j.within(c.Int("max-gpus")); err != nil {
+		return err
+	}
 	if err := a.reclaim(ctx, c, j); err != nil {
 		return err
 	}

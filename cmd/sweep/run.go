@@ -47,6 +47,7 @@ import (
 func runFlags() []cli.Flag {
 	return append(append(measureFlags(),
 		&cli.IntFlag{Name: "parallel", Usage: "run `N` deployments at once; they share this machine's client", Value: 1, Validator: positive[int]},
+		&cli.IntFlag{Name: "max-gpus", Usage: "with --parallel, run deployments at once only while they have `N` GPUs together at most", DefaultText: "no bound", Validator: positive[int]},
 	), append(webhookFlags(), rentFlags()...)...)
 }
 
@@ -200,6 +201,9 @@ func (a *app) start(ctx context.Context, c *cli.Command, r toRun) error {
 			return err
 		}
 	}
+	if err := j.within(c.Int("max-gpus")); err != nil {
+		return err
+	}
 	if err := a.agree(ctx, c, j); err != nil {
 		return err
 	}
@@ -322,6 +326,21 @@ func filter(p *plan.Plan, made *plugins, expr, client string) (asked, only func(
 	return asked, only, nil
 }
 
+// within refuses a job with a deployment that has more GPUs than may be in use at once; 0
+// is no bound.
+func (j *job) within(gpus int) error {
+	left, err := j.deployments()
+	if gpus == 0 || err != nil {
+		return err
+	}
+	for _, d := range left {
+		if n := d.Server.GPUCount; n > gpus {
+			return &usage{fmt.Errorf("--max-gpus %d: %s alone has %d", gpus, plaintext.Line(executor.ServerLabel(d)), n)}
+		}
+	}
+	return nil
+}
+
 // execute runs a job and derives everything from what it left.
 func (a *app) execute(ctx context.Context, c *cli.Command, j job) (err error) {
 	defer func() { err = errors.Join(err, j.dir.Close()) }()
@@ -399,7 +418,7 @@ func (a *app) config(teardown context.Context, c *cli.Command, j job, pods servi
 	return executor.Config{
 		Plan: j.plan, Dir: j.dir, State: j.state, Path: j.path,
 		Backend: j.plugins.backend, Servers: servers, Collectors: collectors,
-		Only: j.only, Retry: j.retry, Parallel: c.Int("parallel"),
+		Only: j.only, Retry: j.retry, Parallel: c.Int("parallel"), MaxGPUs: c.Int("max-gpus"),
 		FailFast: c.Bool("fail-fast"), MaxTime: limits.time,
 		Client: c.String("client"), Calibration: j.calibration,
 		Environ: os.Environ(), ClientHost: clientHost(), ClientProcess: a.clientProcess, Teardown: teardown, Events: ui.event,
