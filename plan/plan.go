@@ -33,7 +33,7 @@ type Plan struct {
 	// Quality is nil for a plan that asks for no answers beside its load.
 	Quality *Quality `yaml:"quality,omitempty" doc:"Prompts that each deployment answers at temperature 0 outside of the measured time, twice, so that a faster setting that answers worse is seen. They are announced and counted as requests beyond the load." default:"none" example:"{file: short-answers.jsonl, baseline: {engine: vllm}}"`
 	// Fingerprint is nil if the plan leaves it open, see [Plan.Fingerprints].
-	Fingerprint *bool           `yaml:"fingerprint,omitempty" doc:"Whether each launch answers a fixed prompt and a fixed number of tokens before it is measured, for at most 30 s, so that a card that is slower than others of its name is seen. The requests are announced and counted." default:"true if find.devices is above 1, or the GPUs are rented" example:"false"`
+	Fingerprint *bool           `yaml:"fingerprint,omitempty" doc:"Whether each launch answers a fixed prompt and a fixed number of tokens before it is measured, for at most 30 s, so that a card that is slower than others of its name is seen. The requests are announced and counted." default:"true if the GPUs are rented, or sweep starts the servers and find.devices is above 1" example:"false"`
 	Validity    validity.Bounds `yaml:"validity,omitempty" doc:"Bounds beyond which a trial is INVALID." example:"{max_error_rate: 1%}"`
 
 	Sinks   []Plugin `yaml:"sinks,omitempty" doc:"Derived tables to write: names, or mappings of one name to its own keys. Raw requests and samples are always kept." default:"[parquet, csv]" example:"[parquet, csv]"`

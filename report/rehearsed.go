@@ -50,8 +50,8 @@ type Rehearsal struct {
 	Missing   []PredictedNever `json:"not_rehearsed"`
 }
 
-// readRehearsal reads what was predicted of a run; nil if nothing was, or if the file is gone:
-// what was measured does not rest on it.
+// readRehearsal reads what was predicted of a run; nil if nothing was, or if the file is gone,
+// damaged or of another version: what was measured does not rest on it.
 func readRehearsal(dir string, state *rundir.State) (*Rehearsal, error) {
 	if !state.Manifest.Rehearsed {
 		return nil, nil
@@ -63,14 +63,11 @@ func readRehearsal(dir string, state *rundir.State) (*Rehearsal, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Rehearsal{}
-	if err := json.Unmarshal(b, r); err != nil {
-		return nil, fmt.Errorf("%s: %w", layout.Rehearsal, err)
+	var r Rehearsal
+	if json.Unmarshal(b, &r) == nil && r.Version == RehearsalVersion {
+		return &r, nil
 	}
-	if r.Version != RehearsalVersion {
-		return nil, fmt.Errorf("%s has version %d, this sweep knows version %d", layout.Rehearsal, r.Version, RehearsalVersion)
-	}
-	return r, nil
+	return nil, nil
 }
 
 // Search is what was predicted of a search for one objective; nil if nothing was.

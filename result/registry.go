@@ -72,8 +72,8 @@ func identity() []Column {
 		nullable("driver_version", String, "", "Version of the GPU driver."),
 		nullable("launch", Int, "", "Which launch of its deployment measured the trial, from 1 over all resumes of the run: trials of a cell with the same run_id and launch shared a server. Null if no server was up, or if it was up before the run."),
 		nullable("start_up_s", Float, "s", "From the launch of the deployment until it answered."),
-		nullable("device_prefill_ms", Float, "ms", "How much longer a prompt of 1,000 words took than a short one before this launch was measured, one at a time, the median of 5: of its card and engine, not of the load; null without fingerprint, and if the server refused it."),
-		nullable("device_decode_ms", Float, "ms", "How long each further of 32 output tokens took then, the median of 5; null if the answers were shorter."),
+		nullable("device_prefill_ms", Float, "ms", "How much longer a prompt of 1,000 words took than a short one before this launch was measured, one at a time, the median of 3 to 5: of its card and engine, not of the load; null without fingerprint, and if the server refused it."),
+		nullable("device_decode_ms", Float, "ms", "How long each further of 32 output tokens took then, the median of 3 to 5; null without fingerprint, and if the answers were shorter."),
 		nullable("client_host", String, "", "Name of the machine that sent the load."),
 		nullable("network_path", String, "", "How the client reached the server: loopback, direct, tunnel or proxy."),
 		nullable("stamp_kind", String, "", "How receive times were taken: kernel (as a segment came in), user (by this process, after its read returned) or mixed (some of each; the requests table says which)."),
@@ -181,7 +181,7 @@ var statistics = [...]struct{ name, doc string }{
 // steady is what a trial's ramp, plateau and tail are, and how steady it was.
 func steady() []Column {
 	cols := []Column{
-		nullable("expected_ramp_s", Float, "s", "What the warm-up let expect of the ramp: the time over which the slots of a closed loop began one after the other, the median e2e of the warm-up and think_time; in an open loop the warm-up's p95 e2e. Null if the slots began together."),
+		nullable("expected_ramp_s", Float, "s", "What the warm-up let expect of the ramp: the time over which the slots of a closed loop began one after the other, the median e2e of the warm-up and think_time, of conversations for each of their turns; in an open loop the warm-up's p95 e2e. Null if the slots began together."),
 		nullable("ramp_s", Float, "s", "From the first send to the beginning of the plateau."),
 		nullable("plateau_s", Float, "s", "Length of the plateau: of the requests that are not their slot's first, from the first to the last moment with the target at work; in an open loop from the p95 e2e after the first send to the last send. Null if there was none, as are all figures of it."),
 		nullable("tail_s", Float, "s", "From the end of the plateau to the last byte."),

@@ -85,8 +85,8 @@ func (a *Answer) add(t *tier, open bool, before int) int {
 	case open:
 		*a = t.answer
 		a.Objective, a.Reason = t.name, Budget
-		if t.floor >= 0 && t.Devices <= 1 {
-			a.Devices = t.all()
+		if t.best >= 0 {
+			a.Devices = t.first()
 		}
 		return -1
 	case t.device > 0 && (t.answer.Reason == NotMeasured || t.answer.Reason == Client && t.answer.Capacity == nil):
@@ -96,11 +96,7 @@ func (a *Answer) add(t *tier, open bool, before int) int {
 	if t.device == 0 {
 		*a = t.answer
 		a.Objective = t.name
-		if t.Devices > 1 {
-			a.Devices = []OnDevice{here}
-		} else {
-			a.Devices = t.all()
-		}
+		a.Devices = t.first()
 		return t.best
 	}
 	if len(a.Devices) == 1 {

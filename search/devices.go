@@ -46,6 +46,18 @@ func (t *tier) counts(o Outcome) bool {
 	return o.On == "" && !o.measured() // it ended before anybody asked
 }
 
+// first are the devices of what the first of several has shown, or of an answer that tells
+// none apart; nil if nobody knows which they are.
+func (t *tier) first() []OnDevice {
+	switch {
+	case t.Devices <= 1:
+		return t.all()
+	case t.id == "":
+		return nil
+	}
+	return []OnDevice{{ID: t.id, Capacity: t.answer.Capacity, Reason: t.answer.Reason}}
+}
+
 // all are the devices of the certified load, where they are not told apart.
 func (t *tier) all() (list []OnDevice) {
 	if t.best < 0 {

@@ -45,7 +45,9 @@ func RehearseFrom(s Settings, done []Outcome, edge int, sure bool) []Probe {
 // search has tried on its way: from above low up to high.
 func Edges(s Settings, done []Outcome) (low, high int) {
 	low, high = 0, len(s.Levels)
-	for _, a := range Answers(s, done) {
+	answers := Answers(s, done)
+	for _, i := range s.turns() {
+		a := answers[i]
 		if a.Reason != Budget {
 			continue // it has its answer
 		}

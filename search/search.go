@@ -118,13 +118,13 @@ func walk(s Settings, outcomes []Outcome) (answers []Answer, next Probe, more bo
 	low := make([]int, len(s.Objectives)) // the certified level so far; -1: none
 	open := make([]bool, len(s.Objectives))
 	on := devices(s, outcomes)
-	turns := s.turns()
+	turns, families := s.turns(), s.families()
 	for device := range on {
 		if device > 0 && (on[device-1] == "" || seen(device, on, outcomes) > maxSeen) {
 			break // it cannot be told from another, or no other comes
 		}
 		certified := map[string]int{} // on this device
-		looks := 0                    // at it, of objectives of which one implies another
+		looks := map[int]int{}        // at it, of families of objectives
 		for _, i := range turns {
 			name := s.Objectives[i]
 			if device > 0 && (open[i] || low[i] < 0) {
@@ -136,14 +136,9 @@ func walk(s Settings, outcomes []Outcome) (answers []Answer, next Probe, more bo
 					t.floor, t.by = level, strict
 				}
 			}
-			shared := s.related(name)
-			if shared {
-				t.looks = looks
-			}
+			t.looks = looks[families[i]]
 			level, why := t.run(low[i])
-			if shared {
-				looks = t.looks
-			}
+			looks[families[i]] = t.looks
 			if why == "" && t.best >= 0 {
 				certified[name] = t.best
 			}
@@ -170,15 +165,26 @@ func (s *Settings) turns() []int {
 	return order
 }
 
-// related says whether an objective implies another, or another implies it. What is wrong
-// with the answer of one may then be wrong with that of the other, so they share the risk.
-func (s *Settings) related(name string) bool {
-	for loose, strict := range s.Implied {
-		if loose == name || slices.Contains(strict, name) {
-			return true
+// families are, for each objective, the first of those that imply it or are implied by it,
+// over any number of steps. What is wrong with the answer of one may then be wrong with that
+// of another, so they share the risk.
+func (s *Settings) families() []int {
+	of := make([]int, len(s.Objectives))
+	for i := range of {
+		of[i] = i
+	}
+	for range of { // each pass reaches one step further at least
+		for loose, all := range s.Implied {
+			for _, strict := range all {
+				i, j := slices.Index(s.Objectives, loose), slices.Index(s.Objectives, strict)
+				if i >= 0 && j >= 0 {
+					of[i] = min(of[i], of[j])
+					of[j] = of[i]
+				}
+			}
 		}
 	}
-	return false
+	return of
 }
 
 // level is what is known of one load, for one objective.
@@ -343,6 +349,12 @@ func (t *tier) confirm(candidate int) (next int, why string) {
 		verdict, next, why := t.decide(i)
 		switch {
 		case verdict == "":
+			if certified >= 0 { // whatever the one above it leaves open
+				t.certify(certified)
+				if why == "" {
+					t.fails(certified + 1)
+				}
+			}
 			return next, why
 		case verdict == result.SLOPass:
 			certified = i

@@ -295,6 +295,51 @@ func TestAnswers_implied(t *testing.T) {
 	}
 }
 
+// A load that is certified stays so if the one above it, whose fresh trials kept the
+// objective too, is never decided.
+func TestAnswers_certifiedBefore(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(20) { // of which some try the level above three times
+		s := settings(seed)
+		_, whole := search(s, lucky)
+		for n := range whole {
+			s.MaxProbes = n + 1
+			got, _ := search(s, lucky)
+			if got[0].Capacity == nil || got[0].Reason != Budget {
+				continue
+			}
+			if level := indexOf(s.Levels, got[0].Capacity); level != 24 {
+				t.Errorf("seed %d, %d probes: level %d", seed, n+1, level)
+			}
+			return
+		}
+	}
+	t.Error("no budget ends the search between two certified levels")
+}
+
+// lucky is a server that carries level 25, whose first trial there is unlucky, and where so
+// many requests are slow that three more trials leave it open.
+func lucky(p Probe) Outcome {
+	o := sure(func(level int) bool { return level < 25 || level == 25 && p.Why == Confirm })(p)
+	if part := &o.SLOs[0].Parts[0]; p.Level == 25 && p.Why == Confirm {
+		part.Over = 42
+		o.SLOs[0] = objective.PoolAt(o.SLOs, 0.95)
+	}
+	return o
+}
+
+// Objectives that imply each other share the risk of their looks, and no other pays for it.
+func TestSettings_families(t *testing.T) {
+	t.Parallel()
+	s := Settings{
+		Objectives: []string{"a", "b", "c", "d", "e"},
+		Implied:    map[string][]string{"d": {"b"}, "b": {"e"}},
+	}
+	if got, want := s.families(), []int{0, 1, 2, 1, 1}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
 func TestNewLevels(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -144,7 +144,7 @@ func (a *app) quoteSearches(ctx context.Context, j job) error {
 	if err != nil {
 		return err
 	}
-	page := a.notes()
+	page, _ := a.notes()
 	p.searches(page, servers)
 	return nil
 }

@@ -63,20 +63,21 @@ func (a *app) beforehand(ctx context.Context, c *cli.Command, p planned, asked, 
 		a.say("sweep: not rehearsed, so the run has no prediction: %v", err)
 		return nil, nil
 	}
-	page := a.notes()
-	r.said(page, draw.Style{})
+	page, style := a.notes()
+	r.said(page, style)
 	page.Blank()
 	text, err := json.MarshalIndent(r.kept(), "", " ")
 	return []rundir.File{{Name: layout.Rehearsal, Data: append(text, '\n')}}, err
 }
 
-// notes is a document on stderr. Its error is nobody's: a run goes on without a reader.
-func (a *app) notes() *draw.Document {
+// notes is a document on stderr, and its style. Its error is nobody's: a run goes on without
+// a reader.
+func (a *app) notes() (*draw.Document, draw.Style) {
 	style := draw.Style{}
 	if a.errTTY {
 		style.Width = a.textWidth()
 	}
-	return draw.New(a.err, style)
+	return draw.New(a.err, style), style
 }
 
 // A rehearsed is a rehearsal of a plan.

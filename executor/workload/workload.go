@@ -69,12 +69,12 @@ func (in *Inputs) Claim(cell plan.Cell, trial int) (first int, err error) {
 // Source is the load of the first attempt at a trial, whose given prompts begin
 // with first.
 func (in *Inputs) Source(cell plan.Cell, trial, first int) source.Config {
-	l := cell.Load
+	l, over := cell.Load, cell.Load.StartsOver()
 	// Those in which the slots begin come on top.
 	l.Requests = l.Total()
 	if l.RequestsPerWorker > 0 {
 		l.Requests = 0 // the plan resolves it to the total
-		l.RequestsPerWorker += l.StartsOver()
+		l.RequestsPerWorker += over
 	}
 	p := l.Prompts
 	c := source.Config{
