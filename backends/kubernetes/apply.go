@@ -165,7 +165,7 @@ func (b *Backend) List(ctx context.Context, of string) ([]backends.Listed, error
 
 // Terminate ends what a launch has made, in whichever namespace. A stack of somebody else
 // is left alone.
-func (b *Backend) Terminate(ctx context.Context, ref backends.Ref) error {
+func (b *Backend) Terminate(ctx context.Context, ref backends.Ref) (err error) {
 	if _, ours := backends.ParseName(ref.Name); !ours {
 		return nil
 	}
@@ -173,19 +173,21 @@ func (b *Backend) Terminate(ctx context.Context, ref backends.Ref) error {
 	if err != nil {
 		return err
 	}
-	if ns := ref.Details[detailLoad]; ns != "" {
-		load := in
-		load.Name = ns
-		if err := load.Delete(ctx, ref.Name, ""); err != nil || ref.Details[atServer] == "" {
-			return err
-		}
+	load := in
+	load.Name = ref.Details[detailLoad]
+	if load.Name != "" && ref.Details[atServer] == "" {
+		return load.Delete(ctx, ref.Name, "")
 	}
 	if there, here := ref.Details[atServer], in.API.Server(); there != "" && there != here {
 		return fmt.Errorf("pod %s is at another place than this backend's: its server is %s, and this one is %s: set KUBECONFIG, or kubeconfig and context in the plan", ref.Pod, there, here)
 	}
 	in.Name = cmp.Or(ref.Details[atNamespace], in.Name)
-	if err := manifests.End(ctx, in, ref); err != nil {
-		return fmt.Errorf("pod %s: %w", ref.Pod, err)
+	// What has GPUs first: the load pods may be where this user may do less.
+	if err = manifests.End(ctx, in, ref); err != nil {
+		err = fmt.Errorf("pod %s: %w", ref.Pod, err)
 	}
-	return nil
+	if load.Name != "" {
+		err = errors.Join(err, load.Delete(ctx, ref.Name, ""))
+	}
+	return err
 }

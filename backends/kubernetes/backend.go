@@ -98,7 +98,13 @@ func (b *Backend) found(ctx context.Context, spec backends.Spec, l backends.Ledg
 	if err != nil {
 		return nil, err
 	}
+	if err := serves(v.Stack); err != nil {
+		return nil, err // before any load pod is made for it
+	}
 	way, err := b.wayTo(ctx, v.Stack, spec.Clients)
+	if err != nil && run != nil && time.Since(run.Ready) >= b.every.settle && (spec.Clients.N > 0 || spec.Clients.Processes) {
+		err = &nearError{err} // no further look changes who is to send
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -65,16 +65,20 @@ var (
 	_ backends.Watched = (*deployment)(nil)
 )
 
-// begin finds the servers for the first time. A stack without a ready engine is none.
+// serves says why a stack is none yet: without a ready engine nothing answers.
+func serves(s *stack.Stack) error {
+	ready := slices.ContainsFunc(s.Roles, func(r stack.Role) bool { return slices.Contains(engines, r.Name) && r.Ready() > 0 })
+	if ready {
+		return nil
+	}
+	return fmt.Errorf("%s in namespace %s has no ready pod of an engine: %s", s.Name, s.Namespace, strings.Join(s.Findings, "; "))
+}
+
+// begin finds the servers for the first time.
 func (d *deployment) begin(ctx context.Context) error {
 	d.stack, d.known = d.view.Stack, map[string]place{}
-	s := d.stack
-	ready := slices.ContainsFunc(s.Roles, func(r stack.Role) bool { return slices.Contains(engines, r.Name) && r.Ready() > 0 })
-	if !ready {
-		return fmt.Errorf("%s in namespace %s has no ready pod of an engine: %s", s.Name, s.Namespace, strings.Join(s.Findings, "; "))
-	}
-	d.find(ctx, s)
-	d.made = d.hardwareOf(ctx, s)
+	d.find(ctx, d.stack)
+	d.made = d.hardwareOf(ctx, d.stack)
 	d.made.version = d.versionOf(ctx)
 	return context.Cause(ctx)
 }

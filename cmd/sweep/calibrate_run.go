@@ -35,9 +35,9 @@ type demand struct {
 func demandOf(deployments []plan.Deployment, of traits) demand {
 	var d demand
 	for _, deployment := range deployments {
-		rate := of.scale * float64(time.Second) / float64(max(time.Microsecond, tokenEstimate(deployment.Server)))
+		each := of.scale * float64(time.Second) / float64(max(time.Microsecond, tokenEstimate(deployment.Server)))
 		for _, cell := range deployment.Cells {
-			l := cell.Load
+			l, rate := cell.Load, each
 			if l.Stream != nil && !*l.Stream {
 				rate = 0 // one chunk a request, if that
 			}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/internal/plaintext"
@@ -34,8 +35,8 @@ func crewOf(found *calibrate.Result, chunks float64, pods bool, path string) cre
 	}
 	why := fmt.Sprintf("%s: up to %.0f chunks/s, and a client takes in %.0f, of which %.0f %% are safe", humanize.Plural(need, "client"), chunks, found.Ceiling.Chunks, 100*calibrate.SafeShare)
 	most, of := shard.Most, "a load has"
-	if !pods {
-		most, of = min(most, found.MostClients()), "this machine has CPUs for"
+	if here := found.MostClients(); !pods && here < most {
+		most, of = here, "this machine has CPUs for"
 	}
 	if need > most {
 		why += fmt.Sprintf("; %s %d at most, so cells that reach it are INVALID (client_ceiling)", of, most)
@@ -76,7 +77,7 @@ func (a *app) crews(j *job) func(plan.Deployment) int {
 		text := "load.clients: auto: " + c.why
 		if j.calibration == nil {
 			text = "load.clients: auto: the client is not calibrated, so one client sends"
-		} else if j.calibration.Disturbance() != "" {
+		} else if strings.Contains(c.why, "cannot tell") {
 			text += "; one client sends"
 		}
 		if !said[text] {
@@ -93,11 +94,9 @@ func (a *app) clientsText(p planned) string {
 		return ""
 	}
 	want := demandOf(p.deployments, p.plugins.traits())
-	pods := false
-	for _, d := range p.deployments {
-		_, theirs := auto(d)
-		pods = pods || theirs
-	}
+	pods := slices.ContainsFunc(p.deployments, func(d plan.Deployment) bool {
+		return slices.ContainsFunc(d.Cells, func(c plan.Cell) bool { return c.Load.Clients.Kind == plan.ClientsKubernetes })
+	})
 	found := a.calibrations().find(calibrate.ThisMachine(version()), want.Bounded())
 	return "clients: " + crewOf(found, want.chunks, pods, p.path).why
 }

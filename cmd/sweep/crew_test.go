@@ -19,6 +19,17 @@ func calibratedFor(cpus int, chunks float64, by string) *calibrate.Result {
 	return r
 }
 
+// A load without streams says nothing of the chunks of another one.
+func TestDemandOf_loads(t *testing.T) {
+	whole := plan.Cell{Load: plan.Load{Stream: new(bool), Concurrency: 1}}
+	chat := plan.Cell{Load: plan.Load{Concurrency: 100}}
+	of := traits{scale: 1}
+	both := demandOf([]plan.Deployment{{Cells: []plan.Cell{whole, chat}}}, of).chunks
+	if alone := demandOf([]plan.Deployment{{Cells: []plan.Cell{chat}}}, of).chunks; both != alone || alone == 0 {
+		t.Errorf("%v chunks/s, and %v without the first", both, alone)
+	}
+}
+
 // A plan is told how many clients it needs, or why that is not known and which command
 // finds it out.
 func TestCrewOf(t *testing.T) {

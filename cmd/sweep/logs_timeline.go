@@ -41,7 +41,7 @@ func (a *app) timeline(ctx context.Context, c *cli.Command) error {
 	if c.Bool("json") {
 		return a.json().Encode(told)
 	}
-	if len(told.Steps) == 0 && told.Named == 0 {
+	if len(told.Steps) == 0 && told.Named == 0 && told.Dropped == 0 {
 		return &hinted{fmt.Errorf("no line of the logs names the request %q", plaintext.Word(request)), missingHint(told)}
 	}
 	page := a.page()
@@ -215,6 +215,6 @@ func printTimeline(page *draw.Document, told loglines.Telling) {
 		page.Paragraph(fmt.Sprintf("Further lines that name the request: %d.", told.Named))
 	}
 	if told.Dropped > 0 {
-		page.Paragraph(fmt.Sprintf("Lines that did not fit into memory: %d. Choose a later --since.", told.Dropped))
+		page.Paragraph(fmt.Sprintf("Lines that did not fit into memory: %d. Some of them may be of the request.", told.Dropped))
 	}
 }

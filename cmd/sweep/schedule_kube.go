@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/backends/kubernetes/clients"
 	"sweep.dev/sweep/internal/input"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/schedule"
@@ -64,7 +66,27 @@ func (a *app) cluster(c *cli.Command, path string, p *plan.Plan, made *plugins) 
 		role.Rules = append(role.Rules, schedule.Rule{Group: r.Group, Resources: r.Resources, Verbs: r.Verbs})
 	}
 	k.Roles = []schedule.Role{role}
+	if made.factory.LoadPods {
+		k.Roles = append(k.Roles, loadRoles(p, g.Namespace)...)
+	}
 	return k, nil
+}
+
+// loadRoles are what it takes to make the load pods of a plan, in each of their namespaces.
+func loadRoles(p *plan.Plan, namespace string) (all []schedule.Role) {
+	for _, l := range p.EachLoad() {
+		in := cmp.Or(l.Load.Clients.Namespace, namespace)
+		known := slices.ContainsFunc(all, func(r schedule.Role) bool { return r.Namespace == in })
+		if l.Load.Clients.Kind != plan.ClientsKubernetes || known {
+			continue
+		}
+		role := schedule.Role{Namespace: in, Rules: []schedule.Rule{{Resources: []string{"events"}, Verbs: []string{"list"}}}}
+		for _, r := range clients.Rights() {
+			role.Rules = append(role.Rules, schedule.Rule{Group: r.Group, Resources: []string{r.Resource}, Verbs: []string{r.Verb}})
+		}
+		all = append(all, role)
+	}
+	return all
 }
 
 // include adds a file to those of a night, unless it is there already.

@@ -140,8 +140,10 @@ func (b *Backend) accessTo(ctx context.Context, i provision.Instance) (backends.
 	for _, port := range slices.Compact(slices.Sorted(slices.Values([]int{a.Port, cmp.Or(a.MetricsPort, a.Port)}))) {
 		a.Tunnel = append(a.Tunnel, strconv.Itoa(port))
 	}
-	if c := b.place.Cluster.Context; c != "" {
-		a.Tunnel = append(a.Tunnel, "--context", c)
+	for _, option := range [][2]string{{"--context", b.place.Cluster.Context}, {"--kubeconfig", b.place.Cluster.Kubeconfig}} {
+		if option[1] != "" {
+			a.Tunnel = append(a.Tunnel, option[0], option[1])
+		}
 	}
 	a.At(host.Tunnel, "a port of this machine, carried to the pod by the API server", func(port int) string {
 		return "http://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
