@@ -123,10 +123,10 @@ func TestBefore_cells(t *testing.T) {
 	dir := before(t)
 	for run, wants := range map[string][]string{
 		"run": {
-			"3 cells: 2 acceptable, 1 pending", "+ 120  17.6/7.77 (10)", "These figures are of method 1", "+ 214  34.5/8.39 (10)",
+			"3 cells: 2 acceptable, 1 pending", "+ 120  17.6/7.77/134 (10)", "These figures are of method 1", "+ 214  34.5/8.39/150 (10)",
 			"vllm a100-80gb max_tokens=16: not decided: concurrency 4 pending",
 		},
-		"whole/run": {" 153  145/18.9 (22)", " 333  81.3/10.7 (22)", "responsive (p95_ttft_ms_completed) in 2 of 2"},
+		"whole/run": {" 153  145/18.9/320 (22)", " 333  81.3/10.7/189 (22)", "responsive (p95_ttft_ms_completed) in 2 of 2"},
 	} {
 		r := sweep(t, dir, nil, "cells", "-v", run)
 		for _, want := range wants {
