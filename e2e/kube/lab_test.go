@@ -233,6 +233,7 @@ podLogsDir: %s
 address: %s.1
 port: %d
 healthzPort: 0
+imageGCHighThresholdPercent: 100 # images of the tests stay on a disk that is nearly full
 evictionHard: {memory.available: "100Mi", nodefs.available: "1%%", imagefs.available: "1%%"}
 nodeStatusUpdateFrequency: 2s
 syncFrequency: 5s
