@@ -279,3 +279,39 @@ func body(req *http.Request) (string, error) {
 	}
 	return string(text), err
 }
+
+// gateways does what the controller of a class of Gateways does: each gets its address,
+// which is that of the pod whose label lab.test/gateway names it.
+func (n *node) gateways() error {
+	type named struct{ Name, Namespace string }
+	var list struct {
+		Items []struct {
+			Metadata named
+			Status   struct{ Addresses []struct{ Value string } }
+		}
+	}
+	if err := n.get("/apis/gateway.networking.k8s.io/v1/gateways", &list); err != nil {
+		return err
+	}
+	for _, g := range list.Items {
+		var pods struct {
+			Items []struct{ Status struct{ PodIP string } }
+		}
+		err := n.get("/api/v1/namespaces/"+g.Metadata.Namespace+"/pods?labelSelector=lab.test/gateway%3D"+g.Metadata.Name, &pods)
+		if err != nil {
+			return err
+		}
+		if len(pods.Items) != 1 || pods.Items[0].Status.PodIP == "" {
+			continue
+		}
+		ip := pods.Items[0].Status.PodIP
+		if known := g.Status.Addresses; len(known) == 1 && known[0].Value == ip {
+			continue
+		}
+		if err := n.send(http.MethodPatch, "/apis/gateway.networking.k8s.io/v1/namespaces/"+g.Metadata.Namespace+"/gateways/"+g.Metadata.Name+"/status", "application/merge-patch+json",
+			[]byte(`{"status":{"addresses":[{"type":"IPAddress","value":"`+ip+`"}]}}`)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
