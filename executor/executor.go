@@ -106,7 +106,8 @@ type run struct {
 	all     []*deployment
 	measure *attempt.Config // what all attempts depend on
 	stop    context.CancelCauseFunc
-	quality *quality.Set // what each deployment answers; nil for none
+	quality *quality.Set                // what each deployment answers; nil for none
+	samples map[string][]quality.Answer // what lm-eval has of deployments, by the path of the file
 	manager *serving.Manager
 	mask    secret.Mask // for all that servers and collectors say, where it comes in
 

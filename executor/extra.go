@@ -227,7 +227,7 @@ func (a *announcer) count() Extra {
 // quality is the plan's prompts of quality, once in the life of a deployment.
 func (a *announcer) quality() Extra {
 	q := a.config.Plan.Quality
-	if q == nil {
+	if q == nil || q.LMEval != nil {
 		return Extra{}
 	}
 	return Extra{"quality", new(q.Asked()), new(q.Asked()), fmt.Sprintf("completions of %s, each twice, once before the first trial", humanize.Plural(q.Count, "quality prompt"))}

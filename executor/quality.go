@@ -12,6 +12,7 @@ import (
 	"sweep.dev/sweep/event"
 	"sweep.dev/sweep/executor/answering"
 	"sweep.dev/sweep/internal/humanize"
+	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/quality"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/serving"
@@ -24,11 +25,14 @@ type answers struct {
 	notes   []result.Finding
 }
 
-// readQuality reads the prompts that deployments answer.
+// readQuality reads the prompts that deployments answer, or what they answered to others.
 func (r *run) readQuality() error {
 	q := r.config.Plan.Quality
-	if q == nil {
+	switch {
+	case q == nil:
 		return nil
+	case q.LMEval != nil:
+		return r.readSamples(q.LMEval)
 	}
 	set, err := quality.Open(q.File, q.Items)
 	if err != nil {
@@ -38,6 +42,22 @@ func (r *run) readQuality() error {
 		return fmt.Errorf("quality: %s has changed since the plan was read", q.File)
 	}
 	r.quality = set
+	return nil
+}
+
+// readSamples reads what lm-eval logged of deployments.
+func (r *run) readSamples(l *plan.LMEval) error {
+	r.samples = make(map[string][]quality.Answer, len(l.Files))
+	for _, f := range l.Files {
+		s, err := quality.OpenSamples(f.File, l.Metric, l.Filter)
+		if err != nil {
+			return err
+		}
+		if s.SHA256 != f.SHA256 {
+			return fmt.Errorf("quality: %s has changed since the plan was read", f.File)
+		}
+		r.samples[f.File] = s.List
+	}
 	return nil
 }
 
@@ -64,6 +84,9 @@ func (d *deployment) answer(ctx context.Context) (answered bool, err error) {
 	if q == nil || d.answers != nil {
 		return true, nil
 	}
+	if q.LMEval != nil {
+		return true, d.logged(q.LMEval)
+	}
 	list, err := d.recalled(q.Digest())
 	if err != nil {
 		return false, err
@@ -80,6 +103,27 @@ func (d *deployment) answer(ctx context.Context) (answered bool, err error) {
 	d.answers.columns, d.answers.notes = answering.Row(list)
 	d.described()
 	return true, nil
+}
+
+// logged takes the answers that lm-eval has of the deployment. One without a file has no
+// score.
+func (d *deployment) logged(l *plan.LMEval) error {
+	d.answers = &answers{}
+	f := l.FileOf(d.of.Cells[0])
+	if f == nil {
+		d.run.Emit(event.Event{
+			Type: event.Notice, Deployment: d.of.ID, Launch: d.up.Server.Launch, Label: d.label,
+			Text: d.label + ": its quality is not known, as no file of quality.lm_eval is of it",
+		})
+		return nil
+	}
+	list := d.run.samples[f.File]
+	if err := d.keep(list); err != nil {
+		return err
+	}
+	d.answers.columns = answering.Scores(list)
+	d.described()
+	return nil
 }
 
 // recalled are the answers of an earlier launch to the same prompts; nil for none, and
@@ -138,6 +182,9 @@ func (d *deployment) keep(list []quality.Answer) error {
 	a := quality.Answers{
 		Header: quality.Header{Deployment: d.of.ID, Label: d.label, Server: map[string]string{}, Baseline: q.Axes(), Digest: q.Digest()},
 		List:   list,
+	}
+	if q.LMEval != nil {
+		a.Source = quality.FromLMEval
 	}
 	for _, s := range d.of.Cells[0].Settings {
 		if s.Axis.Server {

@@ -183,3 +183,79 @@ func TestRun_qualityInterrupted(t *testing.T) {
 	w.must()
 	want(t, "score", w.outcomes()[0].Row[col.QualityScore], any(1.0))
 }
+
+// What lm-eval logged of a deployment is its answers: nothing is asked, what the files do
+// not tell is null, and a deployment without a file has no score.
+func TestRun_lmEval(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	logged := func(name string, wrong int) string {
+		var b strings.Builder
+		for n := range 40 {
+			score, text := 1, fmt.Sprint(n)
+			if n < wrong {
+				score, text = 0, "[invalid]"
+			}
+			fmt.Fprintf(&b, `{"doc_id": %d, "filtered_resps": [%q], "filter": "none", "metrics": ["acc"], "doc_hash": "d%d", "prompt_hash": "p%d", "acc": %d}`+"\n", n, text, n, n, score)
+		}
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, []byte(b.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	a, b := logged("a.jsonl", 2), logged("b.jsonl", 12)
+	w := newWorld(t, always(script{}), `matrix: {engine: sim, gpu: [a, b, c], concurrency: 1}`,
+		`quality: {lm_eval: {metric: acc, files: [{of: {gpu: b}, file: `+b+`}, {of: {gpu: a}, file: `+a+`}]}, baseline: {gpu: a}}`,
+		`slo: {right: quality_score > 0.9}`)
+	w.must()
+	for i, o := range w.outcomes() {
+		score, n, verdict := any(0.95), any(int64(40)), any("pass")
+		switch i {
+		case 1:
+			score, verdict = 0.7, "fail"
+		case 2:
+			score, n, verdict = nil, nil, nil
+		}
+		want(t, "score", o.Row[col.QualityScore], score)
+		want(t, "items", o.Row[col.QualityN], n)
+		want(t, "interval", o.Row[col.QualityScoreLow] != nil && o.Row[col.QualityScoreHigh] != nil, i < 2)
+		want(t, "objective", o.Row[col.OfSLO("right")], verdict)
+		for _, name := range []string{col.QualityRefused, col.QualityUnknown, col.QualityCut, col.QualityRepeatRate} {
+			want(t, name, o.Row[name], any(nil))
+		}
+	}
+	for _, s := range w.backend.list() {
+		want(t, "questions", s.looked("quality"), 0)
+	}
+	var told []string
+	for _, e := range w.seen(event.Notice) {
+		if strings.Contains(e.Text, "quality") {
+			told = append(told, e.Text)
+		}
+	}
+	want(t, "notices", fmt.Sprint(told), "[sim c: its quality is not known, as no file of quality.lm_eval is of it]")
+
+	p, err := paired.Read(w.dir)
+	if err != nil || len(p.Servers) != 2 || len(p.Sides) != 1 {
+		t.Fatalf("%+v, %v", p, err)
+	}
+	side := p.Sides[0]
+	if side.Server.Label != "sim b" || side.Losses != 10 || side.Gains != 0 || side.Pairs != 40 || side.Verdict != "worse" || side.Texts != 40 || side.Same != 30 {
+		t.Errorf("%+v", side)
+	}
+	want(t, "row of the table", fmt.Sprint(p.Grid().Rows[1]), "[{sim b } {70.0 % } {53.5 % to 83.4 % } {40 } {- } {- }]")
+	if notes := p.Notes(); len(notes) != 1 || !strings.Contains(notes[0], "lm-evaluation-harness") {
+		t.Errorf("%q", notes)
+	}
+
+	logged("a.jsonl", 3)
+	w = newWorld(t, always(script{}), `matrix: {engine: sim, gpu: a, concurrency: 1}`, `quality: {lm_eval: {metric: acc, files: [{of: {gpu: a}, file: `+a+`}]}}`)
+	digest := w.plan.Quality.Digest()
+	logged("a.jsonl", 4)
+	if _, err := w.run(t.Context()); err == nil || !strings.Contains(err.Error(), "a.jsonl has changed since the plan was read") {
+		t.Errorf("a file that changed: %v", err)
+	}
+	w = newWorld(t, always(script{}), `matrix: {engine: sim, gpu: a, concurrency: 1}`, `quality: {lm_eval: {metric: acc, files: [{of: {gpu: a}, file: `+a+`}]}}`)
+	want(t, "the same digest of other answers", digest == w.plan.Quality.Digest(), false)
+}

@@ -69,6 +69,10 @@ func (t forester) of(v reflect.Value) any {
 		q := v.Interface().(Quality)
 		q.File = q.FileRef
 		v = reflect.ValueOf(q)
+	case typeOf[LMFile]():
+		f := v.Interface().(LMFile)
+		f.File = f.FileRef
+		v = reflect.ValueOf(f)
 	case typeOf[Trace]():
 		t := v.Interface().(Trace)
 		t.File = t.FileRef
@@ -190,7 +194,7 @@ func (p *Plan) resolved() map[string]any {
 	}
 	maps.Copy(out, p.Load.contents())
 	if p.Quality != nil {
-		out["quality_sha256"] = p.Quality.FileSHA256
+		out["quality_sha256"] = p.Quality.Sums()
 	}
 	if len(p.rest.EngineTexts) > 0 {
 		var sums []string

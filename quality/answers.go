@@ -16,6 +16,15 @@ const MaxTextBytes = 64 << 10
 // maxStored bounds a line of a file of answers: two texts with their escapes.
 const maxStored = 16 * MaxTextBytes
 
+// A Source is who asked for answers.
+type Source string
+
+// The sources.
+const (
+	FromSweep  Source = ""        // sweep itself: each item twice
+	FromLMEval Source = "lm_eval" // see [Samples]: each item once; refusals and cut answers are not known
+)
+
 // A Header says whose answers a file has.
 type Header struct {
 	Version    int    `json:"quality"` // 1
@@ -27,6 +36,7 @@ type Header struct {
 	Baseline map[string]string `json:"baseline,omitempty"`
 	// Digest is of all that decides what is asked: the set and how it is sent.
 	Digest string `json:"digest"`
+	Source Source `json:"source,omitempty"`
 	Items  int    `json:"items"`
 }
 

@@ -33,7 +33,7 @@ func Summarize(list []Answer, confidence float64) Summary {
 		switch {
 		case a.Text == nil && a.Refused:
 			s.Refused++
-		case a.Text == nil:
+		case a.Text == nil && a.Right == nil:
 			s.Unknown++
 		}
 		if a.Right != nil {

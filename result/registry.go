@@ -214,11 +214,11 @@ func probe() []Column {
 // measured time: all rows of a deployment have the same.
 func quality() []Column {
 	return []Column{
-		nullable("quality_score", Float, "ratio", "Right answers of the deployment to the plan's quality prompts / quality_n; a refused prompt counts as wrong. Null, as are the next seven, if the plan has no quality, or if the prompts could not be asked."),
+		nullable("quality_score", Float, "ratio", "Right answers of the deployment to the plan's quality prompts / quality_n; a refused prompt counts as wrong. Null, as are the next seven, if the plan has no quality, or if the prompts could not be asked. With quality.lm_eval it is of the deployment's file, and null without one."),
 		nullable("quality_score"+col.LowSuffix, Float, "ratio", "Lower end of the 95 % interval of quality_score over prompts of this kind (Clopper-Pearson)."),
 		nullable("quality_score"+col.HighSuffix, Float, "ratio", "Upper end of the 95 % interval of quality_score."),
 		nullable("quality_n", Int, "items", "Quality prompts with a score: those that have an expected answer, and whose answer or refusal is known."),
-		nullable("quality_refused", Int, "items", "Quality prompts that the server refused, such as those beyond its context."),
+		nullable("quality_refused", Int, "items", "Quality prompts that the server refused, such as those beyond its context. Null, as are the next three, with quality.lm_eval."),
 		nullable("quality_unknown", Int, "items", "Quality prompts without an answer for another reason; they are not in quality_n."),
 		nullable("quality_cut", Int, "items", "First answers that reached quality.max_tokens."),
 		nullable("quality_repeat_rate", Float, "ratio", "Share of the quality prompts that the deployment answered twice with the same text."),

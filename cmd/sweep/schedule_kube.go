@@ -109,7 +109,7 @@ func namedFiles(p *plan.Plan) []string {
 		refs = append(refs, m.Name)
 	}
 	if p.Quality != nil {
-		refs = append(refs, p.Quality.FileRef)
+		refs = append(refs, p.Quality.Refs()...)
 	}
 	for _, load := range p.EachLoad() {
 		if load.Trace != nil {

@@ -16,16 +16,26 @@ const confidence = 0.95
 // mostCut is the share of the answers above which reaching the most tokens is a finding.
 const mostCut = 0.1
 
-// Row is what answers come to, as columns and findings of every row of the deployment.
-func Row(list []quality.Answer) (result.Row, []result.Finding) {
+// Scores are what scored answers come to, as columns of every row of the deployment: all
+// that is known of answers that sweep did not ask for.
+func Scores(list []quality.Answer) result.Row {
 	s := quality.Summarize(list, confidence)
-	row := result.Row{
-		col.QualityN: int64(s.Scored), col.QualityRefused: int64(s.Refused),
-		col.QualityUnknown: int64(s.Unknown), col.QualityCut: int64(s.Cut),
-	}
+	return scores(&s)
+}
+
+func scores(s *quality.Summary) result.Row {
+	row := result.Row{col.QualityN: int64(s.Scored)}
 	if score, ok := s.Score(); ok {
 		row[col.QualityScore], row[col.QualityScoreLow], row[col.QualityScoreHigh] = score, s.Low, s.High
 	}
+	return row
+}
+
+// Row is what answers come to, as columns and findings of every row of the deployment.
+func Row(list []quality.Answer) (result.Row, []result.Finding) {
+	s := quality.Summarize(list, confidence)
+	row := scores(&s)
+	row[col.QualityRefused], row[col.QualityUnknown], row[col.QualityCut] = int64(s.Refused), int64(s.Unknown), int64(s.Cut)
 	var notes []result.Finding
 	note := func(code finding.Code, format string, args ...any) {
 		notes = append(notes, result.Finding{Code: code, Text: fmt.Sprintf(format, args...)})

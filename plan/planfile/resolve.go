@@ -57,8 +57,11 @@ func (l *loader) namedFiles(p *plan.Plan) {
 	}
 }
 
-// quality reads the prompts that deployments answer.
+// quality reads the prompts that deployments answer, or what lm-eval has of them.
 func (l *loader) quality(q *plan.Quality) {
+	if q != nil && q.LMEval != nil {
+		l.samples(q.LMEval)
+	}
 	if q == nil || q.File == "" {
 		return
 	}
@@ -74,14 +77,44 @@ func (l *loader) quality(q *plan.Quality) {
 	q.Count, q.FileSHA256 = len(set.Items), set.SHA256
 }
 
+// samples reads what lm-eval logged of deployments.
+func (l *loader) samples(e *plan.LMEval) {
+	files := l.file.At("quality", "lm_eval", "files")
+	if e.Metric == "" || files.Kind != syntax.List || len(files.Items) != len(e.Files) {
+		return // which is reported
+	}
+	var tasks quality.Tasks
+	for i := range e.Files {
+		f, at := &e.Files[i], files.Items[i].Get("file")
+		if f.File == "" || at == nil {
+			continue
+		}
+		f.FileRef = f.File
+		if f.File, f.SHA256 = l.digestAt(at, f.File); f.SHA256 == "" {
+			continue
+		}
+		s, err := quality.OpenSamples(f.File, e.Metric, e.Filter)
+		if err == nil {
+			f.SHA256, err = s.SHA256, tasks.Add(f.File, s)
+		}
+		if err != nil {
+			l.Report.Node(at, "quality", "%v", err).Hint = "docs/quality.md says how to run lm-eval"
+		}
+	}
+}
+
 // digestFile reads a file that a plan names once, for its digest: what is asked
 // is part of what could change a measurement. It returns where the file is.
 func (l *loader) digestFile(ref string, keys ...string) (file, sum string) {
+	return l.digestAt(l.file.At(keys...), ref)
+}
+
+// digestAt is digestFile for a file that is named at a node.
+func (l *loader) digestAt(at *syntax.Node, ref string) (file, sum string) {
 	file = ref
 	if !filepath.IsAbs(file) {
 		file = filepath.Join(l.dir, file)
 	}
-	at := l.file.At(keys...)
 	f, err := input.Open(file, input.MaxData)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

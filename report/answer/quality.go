@@ -18,9 +18,9 @@ type Score struct {
 	Score   *float64 `json:"quality_score"`     // 0 to 1; null if no prompt has a known score
 	Low     *float64 `json:"quality_score_low"` // the 95 % interval
 	High    *float64 `json:"quality_score_high"`
-	N       int      `json:"quality_n"` // prompts with a known score
-	Refused int      `json:"quality_refused"`
-	Unknown int      `json:"quality_unknown"`
+	N       int      `json:"quality_n"`       // prompts with a known score
+	Refused *int     `json:"quality_refused"` // null, as the next, for answers of quality.lm_eval
+	Unknown *int     `json:"quality_unknown"`
 }
 
 // QualityAgainst is one deployment against its baseline, over the prompts that both have a
@@ -54,7 +54,10 @@ func qualityOf(dir string) *Quality {
 	q := &Quality{Servers: []Score{}, Comparisons: []QualityAgainst{}, Unread: append([]string{}, p.Unread...)}
 	for i := range p.Servers {
 		s := &p.Servers[i]
-		one := Score{About: s.Label, N: s.Scored, Refused: s.Refused, Unknown: s.Unknown}
+		one := Score{About: s.Label, N: s.Scored}
+		if s.Asked() {
+			one.Refused, one.Unknown = &s.Refused, &s.Unknown
+		}
 		if v, ok := s.Score(); ok {
 			one.Score, one.Low, one.High = &v, &s.Low, &s.High
 		}

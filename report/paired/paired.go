@@ -35,6 +35,10 @@ type Server struct {
 	answers *quality.Answers
 }
 
+// Asked says whether sweep asked for the answers: otherwise it is not known which prompts
+// were refused.
+func (s *Server) Asked() bool { return s.answers.Source == quality.FromSweep }
+
 // A Side is one deployment against its baseline.
 type Side struct {
 	Server, Baseline *Server
@@ -132,14 +136,22 @@ func (p *Paired) Grid() draw.Grid {
 		if s.Repeated > 0 {
 			twice = percent(float64(s.Repeated-s.Varied) / float64(s.Repeated))
 		}
-		g.Rows = append(g.Rows, draw.Fields(s.Label, score, interval, fmt.Sprint(s.Items), fmt.Sprint(s.Refused), twice))
+		refused := "-"
+		if s.Asked() {
+			refused = fmt.Sprint(s.Refused)
+		}
+		g.Rows = append(g.Rows, draw.Fields(s.Label, score, interval, fmt.Sprint(s.Items), refused, twice))
 	}
 	return g
 }
 
 // Notes says what a table needs beside it.
 func (p *Paired) Notes() []string {
-	notes := []string{"Score: right answers of those with a known score, at temperature 0, outside of the measured time. The interval (Clopper-Pearson) is over prompts of this kind. Same twice: prompts that got the same text when they were asked again."}
+	how := "Score: right answers of those with a known score, at temperature 0, outside of the measured time. The interval (Clopper-Pearson) is over prompts of this kind. Same twice: prompts that got the same text when they were asked again."
+	if len(p.Servers) > 0 && !p.Servers[0].Asked() {
+		how = "Score: right answers in the files of lm-evaluation-harness that the plan names; sweep did not ask for them. The interval (Clopper-Pearson) is over prompts of this kind."
+	}
+	notes := []string{how}
 	for i := range p.Servers {
 		s := &p.Servers[i]
 		if s.Unknown > 0 {

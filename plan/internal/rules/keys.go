@@ -25,7 +25,8 @@ var needed = []struct{ section, key, example string }{
 	{"load.until", "within", "within: 5%"},
 	{"repeats.until", "metric", "metric: throughput_tok_s"},
 	{"repeats.until", "within", "within: 3%"},
-	{"quality", "file", "file: short-answers.jsonl"},
+	{"quality.lm_eval", "metric", "metric: exact_match"},
+	{"quality.lm_eval", "files", "files: [{of: {engine: vllm}, file: vllm/samples_gsm8k.jsonl}]"},
 	{"on_finish", "webhook", "webhook: {url: '${SWEEP_WEBHOOK}'}"},
 	{"on_finish.webhook", "url", "url: ${SWEEP_WEBHOOK}"},
 }
@@ -44,6 +45,7 @@ var either = []struct{ first, second, text string }{
 	{"load.requests", "load.requests_per_worker", "load has both requests and requests_per_worker"},
 	{"load.requests", "load.trace.limit", "load.requests and load.trace.limit both say how many requests there are"},
 	{"repeats.n", "repeats.until", "repeats has both n, a fixed number of trials, and until"},
+	{"quality.file", "quality.lm_eval", "quality has both file, prompts to ask, and lm_eval, answers that there are"},
 	{"load.stages", "load.until", "load.until needs one rate, and load.stages changes the rate"},
 }
 
@@ -88,6 +90,8 @@ var noEffect = []struct {
 		u := c.Plan.Load.Until
 		return u != nil && u.Objectives && len(c.Plan.SLO) == 0
 	}, "{slo}", ""},
+	{"quality.items quality.max_tokens quality.concurrency quality.endpoint quality.body", func(c *Checked) bool { return c.Plan.Quality != nil && c.Plan.Quality.LMEval != nil }, "the answers are in the files of quality.lm_eval, and sweep sends no prompt", "give it to lm-eval"},
+
 	{"load.conversation", ofKind("inline", "csv"), "each of these prompts is a conversation of one turn", "synthetic prompts, jsonl and sharegpt have longer ones"},
 
 	{"load.prompts.input_tokens load.prompts.distribution load.prompts.spread load.prompts.shared_prefix load.prompts.pairs load.prompts.pairs_file load.prompts.prefix_groups load.prompts.length matrix.input_tokens matrix.shared_prefix", ofKind("inline", "jsonl", "sharegpt", "csv"), "prompts are {load.prompts.kind}", "it belongs to kind: synthetic"},

@@ -108,6 +108,7 @@ var OfPlan = []Rule{
 var OfCells = []Rule{
 	{"gpu-count", "The GPUs that the plan counts are those that the arguments of the engine take, and NIXL can move KV caches between them.", (*Checked).gpuArguments},
 	{"identity", "Every cell has an id of its own.", (*Checked).identity},
+	{"quality-files", "A file of lm-eval is of a deployment, and a deployment has one.", (*Checked).qualityFiles},
 	{"concurrency-reached", "There are as many requests as are to be in flight.", (*Checked).concurrencyReached},
 	{"texts", "There are as many texts as are sent, unless they may be sent again.", (*Checked).enoughTexts},
 	{"until-cap", "The cap of a trial lets it have the requests that load.until wants at least.", (*Checked).untilCap},
