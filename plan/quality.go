@@ -51,7 +51,7 @@ func (f *LMFile) Has(c Cell) bool {
 			return false
 		}
 	}
-	return len(f.Of) > 0
+	return true
 }
 
 // FileOf is the file of the deployment of a cell; nil for none.

@@ -75,6 +75,9 @@ func TestReadSamples(t *testing.T) {
 		if got := fmt.Sprintf("%s %v %s", a.Item, *a.Right, text); got != want {
 			t.Errorf("%s: %s, want %s", line, got, want)
 		}
+		if s := Summarize(s.List, 0.95); s.Scored != 1 || s.Unknown != 0 {
+			t.Errorf("%s: %+v", line, s)
+		}
 	}
 	long := strings.Repeat("é", MaxTextBytes/2) + "é"
 	s, _, err := ReadSamples(strings.NewReader(`{"doc_id": 0, "acc": 1, "filtered_resps": ["a`+long+`"]}`), "acc", "")
@@ -89,29 +92,29 @@ func TestReadSamples_refuses(t *testing.T) {
 	for i := range MaxItems + 1 {
 		fmt.Fprintf(&many, `{"doc_id": %d, "acc": 1}`+"\n", i)
 	}
-	for text, want := range map[string]string{
-		"":                              "0: no sample in it",
-		"\n\n":                          "0: no sample in it",
-		good + "[1]":                    "2: no JSON object",
-		good + `{"doc_id": 1, "acc": 1`: "2: no JSON object",
-		`{"results": {"acc": 1}}`:       "1: no number doc_id: take the samples_TASK_DATE.jsonl",
-		`{"doc_id": null, "acc": 1}`:    "1: no number doc_id",
-		`{"doc_id": "a", "acc": 1}`:     "1: no number doc_id",
-		good + good:                     "2: doc_id 0 is on line 1 too: take the file of one run",
-		good + `{"doc_id": 1, "f1": 0.5, "filter": "none", "metrics": ["f1", "em"]}`: "2: no metric acc in this sample, and this task has f1, em: name one",
-		`{"doc_id": 0, "acc": 0.42, "metrics": ["acc", "em"]}`:                       "1: the metric acc is 0.42 here: a paired test needs one that is 0 or 1 for each item, such as exact_match or acc, and this task has acc, em",
-		`{"doc_id": 0, "acc": 2}`:                           "1: the metric acc is 2 here",
-		`{"doc_id": 0, "acc": null}`:                        "1: the metric acc is no number here",
-		`{"doc_id": 0, "acc": "1"}`:                         "1: the metric acc is no number here",
-		`{"doc_id": 0, "acc": [-3, 7]}`:                     "1: the metric acc is no number here",
-		`{"doc_id": 0, "acc": NaN}`:                         "1: no JSON object",
-		good + `{"doc_id": 0, "acc": 1, "filter": "other"}`: "2: each item is there with the filters none and other: name one",
-		many.String():                                       "5001: more than 5000 items: run lm-eval with --limit 5000",
-		good + `{"doc_id": 1, "x": "` + strings.Repeat("a", MaxSampleBytes) + `"}`: "2: line over 16777216 bytes",
+	for _, c := range []struct{ text, want string }{
+		{"", "0: no sample in it"},
+		{"\n\n", "0: no sample in it"},
+		{good + "[1]", "2: no JSON object"},
+		{good + `{"doc_id": 1, "acc": 1`, "2: no JSON object"},
+		{`{"results": {"acc": 1}}`, "1: no number doc_id: take the samples_TASK_DATE.jsonl"},
+		{`{"doc_id": null, "acc": 1}`, "1: no number doc_id"},
+		{`{"doc_id": "a", "acc": 1}`, "1: no number doc_id"},
+		{good + good, "2: doc_id 0 is on line 1 too: take the file of one run"},
+		{good + `{"doc_id": 1, "f1": 0.5, "filter": "none", "metrics": ["f1", "em"]}`, "2: no metric acc in this sample, and this task has f1, em: name one"},
+		{`{"doc_id": 0, "acc": 0.42, "metrics": ["acc", "em"]}`, "1: the metric acc is 0.42 here: a paired test needs one that is 0 or 1 for each item, such as exact_match or acc, and this task has acc, em"},
+		{`{"doc_id": 0, "acc": 2}`, "1: the metric acc is 2 here"},
+		{`{"doc_id": 0, "acc": null}`, "1: the metric acc is no number here"},
+		{`{"doc_id": 0, "acc": "1"}`, "1: the metric acc is no number here"},
+		{`{"doc_id": 0, "acc": [-3, 7]}`, "1: the metric acc is no number here"},
+		{`{"doc_id": 0, "acc": NaN}`, "1: no JSON object"},
+		{good + `{"doc_id": 0, "acc": 1, "filter": "other"}`, "2: each item is there with the filters none and other: name one"},
+		{many.String(), "5001: more than 5000 items: run lm-eval with --limit 5000"},
+		{good + `{"doc_id": 1, "x": "` + strings.Repeat("a", MaxSampleBytes) + `"}`, "2: line over 16777216 bytes"},
 	} {
-		_, line, err := ReadSamples(strings.NewReader(text), "acc", "")
-		if got := fmt.Sprintf("%d: %v", line, err); !strings.HasPrefix(got, want) {
-			t.Errorf("%.60q: %s, want %s", text, got, want)
+		_, line, err := ReadSamples(strings.NewReader(c.text), "acc", "")
+		if got := fmt.Sprintf("%d: %v", line, err); !strings.HasPrefix(got, c.want) {
+			t.Errorf("%.60q: %s, want %s", c.text, got, c.want)
 		}
 	}
 	if _, _, err := ReadSamples(strings.NewReader(good), "acc", "strict"); err == nil || err.Error() != `no sample of the filter "strict": quality.lm_eval.filter can be none` {

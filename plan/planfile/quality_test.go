@@ -12,7 +12,7 @@ func TestQualityPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, block, _ := strings.Cut(string(page), "<!-- checked: planfile.TestQualityPage -->\n```text\n")
+	_, block, _ := strings.Cut(string(page), "<!-- checked: plan/planfile.TestQualityPage -->\n```text\n")
 	block, _, _ = strings.Cut(block, "```")
 	good, err := os.ReadFile("testdata/ok/quality_lm_eval.yaml")
 	if err != nil {
