@@ -74,11 +74,14 @@ func TestKeep(t *testing.T) {
 	}
 	for n := range 2 {
 		h := d.Host("server", n)
-		conn, err := h.Dial(t.Context(), "tcp", strings.TrimPrefix(h.URL(), "http://"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		conn.Close()
+		polltest.Until(t, "the server takes a connection", func() bool { // which comes up meanwhile
+			conn, err := h.Dial(t.Context(), "tcp", strings.TrimPrefix(h.URL(), "http://"))
+			if err != nil {
+				return false
+			}
+			conn.Close()
+			return true
+		})
 	}
 	if at := deadline(t, f); at < 590 || at > 620 {
 		t.Errorf("the cluster ends it after %v s, want 600: the default heartbeat", at)
