@@ -27,14 +27,7 @@ type pod struct {
 		Containers []container `json:"containers"`
 		Init       []container `json:"initContainers"`
 	} `json:"spec"`
-	Status struct {
-		Phase      string                    `json:"phase"`
-		Reason     string                    `json:"reason"`
-		IP         string                    `json:"podIP"`
-		Conditions []kubeapi.Condition       `json:"conditions"`
-		Containers []kubeapi.ContainerStatus `json:"containerStatuses"`
-		Init       []kubeapi.ContainerStatus `json:"initContainerStatuses"`
-	} `json:"status"`
+	Status kubeapi.PodStatus `json:"status"`
 }
 
 type container struct {

@@ -10,6 +10,17 @@ type Condition struct {
 	Message string `json:"message"`
 }
 
+// A PodStatus is how a pod is.
+type PodStatus struct {
+	Phase      string            `json:"phase"` // Pending, Running, Succeeded, Failed or Unknown
+	Reason     string            `json:"reason"`
+	Message    string            `json:"message"`
+	IP         string            `json:"podIP"`
+	Conditions []Condition       `json:"conditions"`
+	Containers []ContainerStatus `json:"containerStatuses"`
+	Init       []ContainerStatus `json:"initContainerStatuses"`
+}
+
 // A ContainerStatus is what a pod says of one of its containers.
 type ContainerStatus struct {
 	Name     string         `json:"name"`

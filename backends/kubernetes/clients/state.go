@@ -32,13 +32,7 @@ type object struct {
 		Labels  map[string]string `json:"labels"`
 		Deleted *time.Time        `json:"deletionTimestamp"`
 	} `json:"metadata"`
-	Status struct {
-		Phase      string                    `json:"phase"`
-		Reason     string                    `json:"reason"`
-		Message    string                    `json:"message"`
-		Conditions []kubeapi.Condition       `json:"conditions"`
-		Containers []kubeapi.ContainerStatus `json:"containerStatuses"`
-	} `json:"status"`
+	Status kubeapi.PodStatus `json:"status"`
 }
 
 func (o *object) running() bool {

@@ -21,14 +21,7 @@ type pod struct {
 	Metadata struct {
 		Name string `json:"name"`
 	} `json:"metadata"`
-	Status struct {
-		Phase      string                    `json:"phase"`
-		Reason     string                    `json:"reason"`
-		Message    string                    `json:"message"`
-		Conditions []kubeapi.Condition       `json:"conditions"`
-		Containers []kubeapi.ContainerStatus `json:"containerStatuses"`
-		Init       []kubeapi.ContainerStatus `json:"initContainerStatuses"`
-	} `json:"status"`
+	Status kubeapi.PodStatus `json:"status"`
 }
 
 // containers are all of the pod, those that run first before the others.

@@ -22,14 +22,7 @@ type pod struct {
 	Spec struct {
 		Node string `json:"nodeName"`
 	} `json:"spec"`
-	Status struct {
-		Phase      string                    `json:"phase"`
-		Reason     string                    `json:"reason"`
-		Message    string                    `json:"message"`
-		IP         string                    `json:"podIP"`
-		Conditions []kubeapi.Condition       `json:"conditions"`
-		Containers []kubeapi.ContainerStatus `json:"containerStatuses"`
-	} `json:"status"`
+	Status kubeapi.PodStatus `json:"status"`
 }
 
 // server is the state of the one container.
