@@ -1,10 +1,6 @@
 package quality
 
 import (
-	"bufio"
-	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,8 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
-
-	"sweep.dev/sweep/internal/input"
 )
 
 // Bounds of a file of samples. A sample has its prompt with all examples, and its document.
@@ -45,64 +39,39 @@ type asked struct {
 // OpenSamples reads a file of at most [MaxSamplesBytes]; see [ReadSamples]. Errors name
 // the file and the line.
 func OpenSamples(path, metric, filter string) (*Samples, error) {
-	f, err := input.Open(path, MaxSamplesBytes)
-	if err != nil {
-		return nil, fmt.Errorf("quality: %w", err)
-	}
-	defer f.Close()
-	s, line, err := ReadSamples(f, metric, filter)
-	switch {
-	case err != nil && line > 0:
-		return nil, fmt.Errorf("%s:%d: %w", path, line, err)
-	case err != nil:
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return s, nil
+	return open(path, MaxSamplesBytes, func(r io.Reader) (*Samples, int, error) { return ReadSamples(r, metric, filter) })
 }
 
 // ReadSamples reads the samples of one filter of the task. "" is the only one that there
 // is. metric is the key of a number that is 0 or 1 in each of them. On an error line is that
 // of the sample, 0 for none.
 func ReadSamples(r io.Reader, metric, filter string) (samples *Samples, line int, err error) {
-	sum := sha256.New()
-	s := bufio.NewScanner(io.TeeReader(r, sum))
-	s.Buffer(make([]byte, 0, 64<<10), MaxSampleBytes)
 	samples = &Samples{asked: map[string]asked{}}
 	var filters []string
-	for s.Scan() {
-		line++
-		text := bytes.TrimSpace(s.Bytes())
-		if len(text) == 0 {
-			continue
-		}
+	samples.SHA256, line, err = lines(r, MaxSampleBytes, func(text []byte, line int) error {
 		var one sample
 		if err := one.read(text); err != nil {
-			return nil, line, err
+			return err
 		}
 		if !slices.Contains(filters, one.filter) {
 			filters = append(filters, one.filter)
 		}
 		if filter != "" && one.filter != filter {
-			continue
+			return nil
 		}
 		if len(filters) > 1 && filter == "" {
-			return nil, line, fmt.Errorf("each item is there with the filters %s: name one of them as quality.lm_eval.filter", strings.Join(filters, " and "))
+			return fmt.Errorf("each item is there with the filters %s: name one of them as quality.lm_eval.filter", strings.Join(filters, " and "))
 		}
-		if err := samples.add(&one, metric, line); err != nil {
-			return nil, line, err
-		}
-	}
-	switch err := s.Err(); {
-	case errors.Is(err, bufio.ErrTooLong):
-		return nil, line + 1, fmt.Errorf("line over %d bytes", MaxSampleBytes)
+		return samples.add(&one, metric, line)
+	})
+	switch {
 	case err != nil:
-		return nil, line + 1, err
+		return nil, line, err
 	case len(filters) == 0:
 		return nil, 0, errors.New("no sample in it")
 	case len(samples.List) == 0:
 		return nil, 0, fmt.Errorf("no sample of the filter %q: quality.lm_eval.filter can be %s", filter, strings.Join(filters, " or "))
 	}
-	samples.SHA256 = hex.EncodeToString(sum.Sum(nil))
 	return samples, 0, nil
 }
 

@@ -1,10 +1,7 @@
 package quality
 
 import (
-	"bufio"
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,8 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"sweep.dev/sweep/internal/input"
 )
 
 // Bounds of a set.
@@ -65,19 +60,7 @@ const (
 // Open reads a set from a file of at most [MaxFileBytes]. Errors name the file and the
 // line. most bounds the number of items, which are those at the beginning; 0 is all.
 func Open(path string, most int) (*Set, error) {
-	f, err := input.Open(path, MaxFileBytes)
-	if err != nil {
-		return nil, fmt.Errorf("quality: %w", err)
-	}
-	defer f.Close()
-	s, line, err := Read(f, most)
-	switch {
-	case err != nil && line > 0:
-		return nil, fmt.Errorf("%s:%d: %w", path, line, err)
-	case err != nil:
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return s, nil
+	return open(path, MaxFileBytes, func(r io.Reader) (*Set, int, error) { return Read(r, most) })
 }
 
 // Read reads a set: JSON lines, each an object with "prompt" or "messages", and with
@@ -85,45 +68,37 @@ func Open(path string, most int) (*Set, error) {
 // "answer" (its letter, its number from 0, or its text), or with neither. "id" names an
 // item. Other keys are refused. On an error line is that of the item, 0 for none.
 func Read(r io.Reader, most int) (set *Set, line int, err error) {
-	sum := sha256.New()
-	s := bufio.NewScanner(io.TeeReader(r, sum))
-	s.Buffer(make([]byte, 0, 64<<10), MaxLineBytes)
 	set = &Set{}
 	names := map[string]int{}
-	for s.Scan() {
-		line++
-		text := bytes.TrimSpace(s.Bytes())
+	set.SHA256, line, err = lines(r, MaxLineBytes, func(text []byte, line int) error {
 		if line == 1 {
-			text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
-		}
-		if len(text) == 0 {
-			continue
+			if text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf")); len(text) == 0 {
+				return nil
+			}
 		}
 		item, err := parse(text, line)
 		if err != nil {
-			return nil, line, err
+			return err
 		}
 		if before := names[item.Name]; before > 0 {
-			return nil, line, fmt.Errorf("the id %q is that of line %d too", item.Name, before)
+			return fmt.Errorf("the id %q is that of line %d too", item.Name, before)
 		}
 		names[item.Name] = line
 		if len(set.Items) == MaxItems {
-			return nil, line, fmt.Errorf("more than %d items", MaxItems)
+			return fmt.Errorf("more than %d items", MaxItems)
 		}
 		set.Items = append(set.Items, item)
-	}
-	switch err := s.Err(); {
-	case errors.Is(err, bufio.ErrTooLong):
-		return nil, line + 1, fmt.Errorf("line over %d bytes", MaxLineBytes)
+		return nil
+	})
+	switch {
 	case err != nil:
-		return nil, line + 1, err
+		return nil, line, err
 	case len(set.Items) == 0:
 		return nil, 0, errors.New("no item in it")
 	}
 	if most > 0 && most < len(set.Items) {
 		set.Items = set.Items[:most]
 	}
-	set.SHA256 = hex.EncodeToString(sum.Sum(nil))
 	return set, 0, nil
 }
 
