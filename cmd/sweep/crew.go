@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/internal/plaintext"
@@ -15,8 +14,9 @@ import (
 
 // A crew is how many clients a load needs, as far as a calibration can tell.
 type crew struct {
-	n   int    // to send it with; 1 if that is not known
-	why string // in words, for people
+	n     int    // to send it with; 1 if that is not known
+	known bool   // the calibration tells it
+	why   string // in words, for people
 }
 
 // crewOf is the crew for so many chunks a second; found is nil if nothing is known of the
@@ -24,14 +24,14 @@ type crew struct {
 func crewOf(found *calibrate.Result, chunks float64, pods bool, path string) crew {
 	command := "sweep calibrate " + plaintext.Word(path)
 	if found == nil {
-		return crew{1, "cannot tell how many clients it needs, as there is no calibration of this machine for its load: " + command}
+		return crew{1, false, "cannot tell how many clients it needs, as there is no calibration of this machine for its load: " + command}
 	}
 	if why := found.Disturbance(); why != "" {
-		return crew{1, "cannot tell how many clients it needs, as the calibration was disturbed (" + why + "): " + command + " --fresh"}
+		return crew{1, false, "cannot tell how many clients it needs, as the calibration was disturbed (" + why + "): " + command + " --fresh"}
 	}
 	need, ok := found.Clients(chunks)
 	if !ok {
-		return crew{1, fmt.Sprintf("cannot tell how many clients it needs: the calibration offered the client no more than %.0f chunks/s, and the load may have %.0f", found.Ceiling.Chunks, chunks)}
+		return crew{1, false, fmt.Sprintf("cannot tell how many clients it needs: the calibration offered the client no more than %.0f chunks/s, and the load may have %.0f", found.Ceiling.Chunks, chunks)}
 	}
 	why := fmt.Sprintf("%s: up to %.0f chunks/s, and a client takes in %.0f, of which %.0f %% are safe", humanize.Plural(need, "client"), chunks, found.Ceiling.Chunks, 100*calibrate.SafeShare)
 	most, of := shard.Most, "a load has"
@@ -41,7 +41,7 @@ func crewOf(found *calibrate.Result, chunks float64, pods bool, path string) cre
 	if need > most {
 		why += fmt.Sprintf("; %s %d at most, so cells that reach it are INVALID (client_ceiling)", of, most)
 	}
-	return crew{min(need, most), why}
+	return crew{min(need, most), true, why}
 }
 
 // auto says whether a load of a deployment leaves the number of its clients to the
@@ -55,10 +55,10 @@ func auto(d plan.Deployment) (auto, pods bool) {
 	return auto, pods
 }
 
-// several says whether a plan names its clients at all.
-func several(deployments []plan.Deployment) bool {
+// someClients says whether is holds for the clients of a load of some deployments.
+func someClients(deployments []plan.Deployment, is func(plan.Clients) bool) bool {
 	return slices.ContainsFunc(deployments, func(d plan.Deployment) bool {
-		return slices.ContainsFunc(d.Cells, func(c plan.Cell) bool { return c.Load.Clients.N != 0 })
+		return slices.ContainsFunc(d.Cells, func(c plan.Cell) bool { return is(c.Load.Clients) })
 	})
 }
 
@@ -75,9 +75,10 @@ func (a *app) crews(j *job) func(plan.Deployment) int {
 		c := crewOf(j.calibration, demandOf([]plan.Deployment{d}, j.plugins.traits()).chunks, pods, cmp.Or(j.state.Manifest.PlanPath, "PLAN"))
 		numbers[d.ID] = c.n
 		text := "load.clients: auto: " + c.why
-		if j.calibration == nil {
+		switch {
+		case j.calibration == nil: // as the run was told, so it needs no command
 			text = "load.clients: auto: the client is not calibrated, so one client sends"
-		} else if strings.Contains(c.why, "cannot tell") {
+		case !c.known:
 			text += "; one client sends"
 		}
 		if !said[text] {
@@ -90,13 +91,11 @@ func (a *app) crews(j *job) func(plan.Deployment) int {
 
 // clientsText is what sweep plan says of the clients of a plan that names them.
 func (a *app) clientsText(p planned) string {
-	if !several(p.deployments) {
+	if !someClients(p.deployments, func(c plan.Clients) bool { return c.N != 0 }) {
 		return ""
 	}
 	want := demandOf(p.deployments, p.plugins.traits())
-	pods := slices.ContainsFunc(p.deployments, func(d plan.Deployment) bool {
-		return slices.ContainsFunc(d.Cells, func(c plan.Cell) bool { return c.Load.Clients.Kind == plan.ClientsKubernetes })
-	})
+	pods := someClients(p.deployments, func(c plan.Clients) bool { return c.Kind == plan.ClientsKubernetes })
 	found := a.calibrations().find(calibrate.ThisMachine(version()), want.Bounded())
 	return "clients: " + crewOf(found, want.chunks, pods, p.path).why
 }

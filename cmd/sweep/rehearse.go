@@ -48,12 +48,9 @@ func wantsRehearsal(c *cli.Command) (bool, error) {
 }
 
 // beforehand rehearses a plan that is about to be run, prints what is expected of it, and
-// returns what the run directory keeps; nil if it was not asked, or if the plan cannot be
-// rehearsed, which ends no run.
+// returns what the run directory keeps; nil if the plan cannot be rehearsed, which ends no
+// run.
 func (a *app) beforehand(ctx context.Context, c *cli.Command, p planned, asked, only func(plan.Cell) (bool, error)) ([]rundir.File, error) {
-	if ok, err := wantsRehearsal(c); !ok {
-		return nil, err
-	}
 	r, err := a.rehearse(ctx, p, asked, only, c.StringSlice("fitted"))
 	_, wrong := errors.AsType[*usage](err)
 	switch {

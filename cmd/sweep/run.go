@@ -186,7 +186,9 @@ func (a *app) start(ctx context.Context, c *cli.Command, r toRun) error {
 		}
 	}
 	var predicted []rundir.File
-	if c.Bool("rehearse") || len(c.StringSlice("fitted")) > 0 {
+	if rehearse, err := wantsRehearsal(c); err != nil {
+		return err
+	} else if rehearse {
 		runs, err := selected(p, only)
 		if err != nil {
 			return err

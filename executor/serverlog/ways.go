@@ -92,8 +92,8 @@ type choice struct{ prefill, decode string }
 
 // decide fills in what follows from all lines together.
 func (w *wayReader) decide() {
-	for key, to := range w.picked {
-		way := w.ways.Of[key]
+	for key, way := range w.ways.Of {
+		to := w.picked[key]
 		apart := to.prefill != "" && to.prefill != to.decode
 		if apart {
 			way.PickedPrefill = cmp.Or(way.PickedPrefill, w.workers[to.prefill])
@@ -101,18 +101,9 @@ func (w *wayReader) decide() {
 		way.PickedDecode = cmp.Or(way.PickedDecode, w.workers[to.decode])
 		switch {
 		case way.Decision != "":
-		case apart:
+		case apart, way.PickedPrefill != "":
 			way.Decision = result.PrefillDecode
-		case to.decode != "": // the router prints both choices at the same level
-			way.Decision = result.DecodeOnly
-		}
-	}
-	for _, way := range w.ways.Of {
-		switch {
-		case way.Decision != "":
-		case way.PickedPrefill != "":
-			way.Decision = result.PrefillDecode
-		case way.PickedDecode != "": // the router prints both choices at the same level
+		case to.decode != "", way.PickedDecode != "": // the router prints both choices at the same level
 			way.Decision = result.DecodeOnly
 		}
 	}

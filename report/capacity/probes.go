@@ -1,6 +1,7 @@
 package capacity
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -97,12 +98,7 @@ func (a *Answer) Levels() []Level {
 	for _, l := range at {
 		levels = append(levels, *l)
 	}
-	slices.SortFunc(levels, func(x, y Level) int {
-		if x.Load < y.Load {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(levels, func(x, y Level) int { return cmp.Compare(x.Load, y.Load) })
 	return levels
 }
 
@@ -113,7 +109,8 @@ func Drawn(answers []Answer, width int) []draw.Item {
 	for i := range answers {
 		a := &answers[i]
 		strip := a.strip()
-		if strip == nil || width > 0 && utf8.RuneCountInString(strip[0]) > width-stripIndent || utf8.RuneCountInString(strip[1]) > width-stripIndent && width > 0 {
+		long := slices.ContainsFunc(strip, func(line string) bool { return utf8.RuneCountInString(line) > width-stripIndent })
+		if strip == nil || long && width > 0 {
 			continue
 		}
 		words := a.path()
