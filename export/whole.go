@@ -79,7 +79,7 @@ func wholeOf(requests []result.Request) whole {
 func (w *whole) latencies(r *result.Request) {
 	end := timeline.Done(r) - r.Sent
 	if len(r.ChunkUS) == 0 { // not streamed
-		w.e2e = append(w.e2e, ms(end))
+		w.e2e = append(w.e2e, result.Milliseconds(end))
 		return
 	}
 	ttft := time.Duration(r.ChunkUS[0]) * time.Microsecond
@@ -87,13 +87,11 @@ func (w *whole) latencies(r *result.Request) {
 	for _, us := range r.ChunkUS {
 		end += time.Duration(us) * time.Microsecond
 	}
-	w.ttft, w.e2e = append(w.ttft, ms(ttft)), append(w.e2e, ms(end))
+	w.ttft, w.e2e = append(w.ttft, result.Milliseconds(ttft)), append(w.e2e, result.Milliseconds(end))
 	if n := r.CompletionTokens; n > 1 {
-		w.tpot = append(w.tpot, ms(end-ttft)/float64(n-1))
+		w.tpot = append(w.tpot, result.Milliseconds(end-ttft)/float64(n-1))
 	}
 }
-
-func ms(d time.Duration) float64 { return float64(d) / 1e6 }
 
 // plus is a sum that is unknown once a part of it is.
 func plus(sum, n int) int {

@@ -23,7 +23,7 @@ func Clients(e Evidence, b validity.Bounds) []result.ClientHealth {
 	for i := range e.Requests {
 		r := &e.Requests[i]
 		if r.Measured() && r.Shard < len(lags) && r.Sent >= r.Scheduled {
-			lags[r.Shard] = append(lags[r.Shard], milliseconds(r.Sent-r.Scheduled))
+			lags[r.Shard] = append(lags[r.Shard], result.Milliseconds(r.Sent-r.Scheduled))
 		}
 	}
 	waits := differences(&e)
@@ -32,7 +32,7 @@ func Clients(e Evidence, b validity.Bounds) []result.ClientHealth {
 	for i, s := range e.Health.Shards {
 		c := result.ClientHealth{
 			Client: s.Shard, Lost: s.Lost, Requests: s.Requests, SHA256: s.SHA256,
-			OffsetMS: milliseconds(s.Offset), OffsetErrorMS: milliseconds(s.OffsetError), WallMS: milliseconds(s.Wall),
+			OffsetMS: result.Milliseconds(s.Offset), OffsetErrorMS: result.Milliseconds(s.OffsetError), WallMS: result.Milliseconds(s.Wall),
 		}
 		if len(lags[i]) > 0 {
 			slices.Sort(lags[i])
@@ -43,8 +43,8 @@ func Clients(e Evidence, b validity.Bounds) []result.ClientHealth {
 			all[i] = c
 			continue
 		}
-		c.LateMS, c.CPU, c.MaxStallMS = new(milliseconds(s.Late)), new(s.CPU), new(milliseconds(s.MaxGap))
-		c.DriftMS, c.DriftErrorMS = new(milliseconds(s.Drift)), new(milliseconds(s.DriftError))
+		c.LateMS, c.CPU, c.MaxStallMS = new(result.Milliseconds(s.Late)), new(s.CPU), new(result.Milliseconds(s.MaxGap))
+		c.DriftMS, c.DriftErrorMS = new(result.Milliseconds(s.Drift)), new(result.Milliseconds(s.DriftError))
 		c.ThrottledPeriods = s.Throttled
 		if s.Throttled != nil && *s.Throttled > 0 { // the bound is 0
 			c.Nearest = finding.ClientThrottled.String()
@@ -64,7 +64,7 @@ func Clients(e Evidence, b validity.Bounds) []result.ClientHealth {
 			shares = append(shares, near{finding.ClientCPU, of(s.CPU, b.ClientCPU)})
 		}
 		if c.P99ScheduleLagMS != nil {
-			shares = append(shares, near{finding.ScheduleLag, of(*c.P99ScheduleLagMS, milliseconds(b.ScheduleLag))})
+			shares = append(shares, near{finding.ScheduleLag, of(*c.P99ScheduleLagMS, result.Milliseconds(b.ScheduleLag))})
 		}
 		nearest := slices.MaxFunc(shares, func(a, b near) int { return cmp.Compare(a.share, b.share) })
 		c.Nearest, c.Share = nearest.code.String(), new(nearest.share)
@@ -123,8 +123,6 @@ func ends(all []load.ShardHealth) (first, last time.Duration) {
 	}
 	return first, last
 }
-
-func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 // Skew is how much later than the first of several clients the last began; ok is false if
 // fewer than two came to their ends.

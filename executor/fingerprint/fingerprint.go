@@ -71,16 +71,14 @@ func Take(ctx context.Context, s Server) (p Print) {
 			continue
 		}
 		if refused == nil { // a prompt may be longer than the server takes
-			prefill = append(prefill, milliseconds(long-short))
+			prefill = append(prefill, result.Milliseconds(long-short))
 		}
 		if tokens > Output/2 {
-			decode = append(decode, milliseconds(whole-short)/float64(tokens-1))
+			decode = append(decode, result.Milliseconds(whole-short)/float64(tokens-1))
 		}
 	}
 	return Print{median(prefill), median(decode)}
 }
-
-func milliseconds(d time.Duration) float64 { return d.Seconds() * 1000 }
 
 // median is that of enough values, if it is above 0.
 func median(values []float64) *float64 {

@@ -19,14 +19,14 @@ func client(row result.Row, m *Measured, calibration *calibrate.Result) {
 	}
 	row[col.Client] = orNil(h.Client)
 	row[col.ClientCPU] = h.CPU
-	row[col.MaxClientStallMs] = milliseconds(h.MaxGap)
+	row[col.MaxClientStallMs] = result.Milliseconds(h.MaxGap)
 	if h.Loop > 0 {
 		row[col.ClientLoop] = h.Loop
 	}
 	if h.Lag.N() > 0 {
-		row[col.P50ClientLagMs] = milliseconds(h.Lag.Quantile(0.50))
-		row[col.P99ClientLagMs] = milliseconds(h.Lag.Quantile(0.99))
-		row[col.MaxClientLagMs] = milliseconds(h.Lag.Max())
+		row[col.P50ClientLagMs] = result.Milliseconds(h.Lag.Quantile(0.50))
+		row[col.P99ClientLagMs] = result.Milliseconds(h.Lag.Quantile(0.99))
+		row[col.MaxClientLagMs] = result.Milliseconds(h.Lag.Max())
 	}
 	chunks, shared := 0, 0
 	for i := range m.Requests {
@@ -38,12 +38,12 @@ func client(row result.Row, m *Measured, calibration *calibrate.Result) {
 	if chunks > 0 {
 		row[col.CoalescedRatio] = float64(shared) / float64(chunks)
 		if shared > 0 {
-			row[col.StampErrorMs] = milliseconds(h.StampError)
+			row[col.StampErrorMs] = result.Milliseconds(h.StampError)
 		}
 	}
 	if h.RTT.N() > 0 {
-		row[col.P50RTTMs] = milliseconds(h.RTT.Quantile(0.50))
-		row[col.MaxRTTMs] = milliseconds(h.RTT.Max())
+		row[col.P50RTTMs] = result.Milliseconds(h.RTT.Quantile(0.50))
+		row[col.MaxRTTMs] = result.Milliseconds(h.RTT.Max())
 		row[col.TCPRetransmits] = int64(h.Retransmits) // seen where the round trip is
 	}
 	row[col.ClockSteps] = int64(len(h.ClockSteps))
@@ -52,7 +52,7 @@ func client(row result.Row, m *Measured, calibration *calibrate.Result) {
 		row[col.CPUSteal] = *m.Stolen
 	}
 	if c := calibration; c != nil {
-		row[col.CalibratedErrorMs] = milliseconds(c.Error())
+		row[col.CalibratedErrorMs] = result.Milliseconds(c.Error())
 		if c.Ceiling.Chunks > 0 {
 			row[col.CalibratedCeilingChunksS] = c.Ceiling.Chunks
 		}
@@ -62,7 +62,7 @@ func client(row result.Row, m *Measured, calibration *calibrate.Result) {
 // several fills in what is known of the clients of a load, if several sent it.
 func several(o *result.Outcome, row result.Row, t *Trial, m *Measured) {
 	if skew, ok := verdict.Skew(&m.Health); ok {
-		row[col.ClientSkewMs] = milliseconds(skew)
+		row[col.ClientSkewMs] = result.Milliseconds(skew)
 	}
 	o.Clients = verdict.Clients(verdict.Evidence{Row: row, Requests: m.Requests, Health: m.Health}, t.Plan.Validity)
 	if client, ok := verdict.Limiting(o.Clients); ok {

@@ -3,7 +3,6 @@ package outcome
 import (
 	"slices"
 	"strings"
-	"time"
 
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/result"
@@ -75,5 +74,3 @@ func codes(findings []result.Finding) any {
 	}
 	return strings.Join(list, ",")
 }
-
-func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
