@@ -24,31 +24,29 @@ import (
 	"sweep.dev/sweep/worker/process"
 )
 
-// partEnv makes this test binary a part of TestPrompts: a client, or the server.
 const (
-	partEnv    = "SWEEP_BENCH_PROMPTS"
-	partClient = "client"
-	partServer = "server"
+	partEnv  = "SWEEP_BENCH_PROMPTS" // makes this test binary a client of TestPrompts
+	uploaded = "uploaded"            // as engineEnv: its server
 )
 
 // longPrompt is the length of each prompt, in words of about a token.
 const longPrompt = 40_000
 
-// part runs what the environment says; false if it says nothing.
+// part is what the environment says of TestPrompts: a client, or the server; false for
+// nothing of it.
 func part() bool {
-	switch os.Getenv(partEnv) {
-	case partClient:
-		if err := shards.Main(context.Background(), os.Stdin, os.Stdout, "127.0.0.1:0", ""); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-	case partServer:
-		if err := sink(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
+	var err error
+	switch {
+	case os.Getenv(engineEnv) == uploaded:
+		err = sink()
+	case os.Getenv(partEnv) != "":
+		err = shards.Main(context.Background(), os.Stdin, os.Stdout, "127.0.0.1:0", "")
 	default:
 		return false
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
 	}
 	return true
 }
@@ -73,41 +71,21 @@ func sink() error {
 		fmt.Fprint(w, `data: {"choices":[{"index":0,"delta":{"content":"a"},"finish_reason":"stop"}]}`, "\n\n",
 			`data: {"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":1}}`, "\n\n", "data: [DONE]\n\n")
 	})
+	server := &http.Server{Handler: mux}
+	go func() { _ = server.Serve(ln) }()
 	fmt.Println("http://" + ln.Addr().String())
-	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin)
-		os.Exit(0)
-	}()
-	return http.Serve(ln, mux)
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	return server.Close()
 }
 
-func self(part string) *exec.Cmd {
-	return &exec.Cmd{Path: os.Args[0], Args: os.Args[:1], Env: []string{partEnv + "=" + part}}
+func oneClient() *exec.Cmd {
+	return &exec.Cmd{Path: os.Args[0], Args: os.Args[:1], Env: []string{partEnv + "=1"}}
 }
 
 // TestPrompts prints what one client and two upload of prompts of 40,000 tokens, by turns,
 // in a closed loop of 16 streams to a server that does nothing else.
 func TestPrompts(t *testing.T) {
-	server := self(partServer)
-	in, err := server.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := server.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = in.Close()
-		_ = server.Wait()
-	})
-	var url string
-	if _, err := fmt.Fscanln(out, &url); err != nil {
-		t.Fatal(err)
-	}
+	url := launch(t, uploaded)
 	fmt.Printf("%d CPUs, of which the server has its part; prompts of %d words, 16 streams, %g s each\n\n", runtime.NumCPU(), longPrompt, *seconds)
 	fmt.Println("clients   MB/s  requests/s  MB/request  CPUs of the clients")
 	for range *reps {
@@ -119,7 +97,7 @@ func TestPrompts(t *testing.T) {
 
 func upload(t *testing.T, url string, n int) {
 	t.Helper()
-	all, err := process.Start(t.Context(), nil, n, func() *exec.Cmd { return self(partClient) })
+	all, err := process.Start(t.Context(), nil, n, oneClient)
 	if err != nil {
 		t.Fatal(err)
 	}
