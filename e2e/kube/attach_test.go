@@ -3,7 +3,6 @@
 package kube
 
 import (
-	"bufio"
 	"encoding/json"
 	"io"
 	"net"
@@ -95,23 +94,15 @@ func TestAttach(t *testing.T) {
 		out := filepath.Join(dir, "changed")
 		cmd := exec.Command(sweep, "run", "-o", out, "--events", "-", "--set", "matrix.concurrency=1", "--set", "load.requests=300", plan)
 		cmd.Env = append(os.Environ(), "KUBECONFIG="+lab.file("reader.kubeconfig"))
-		events, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
 		deleted := false
-		for lines := bufio.NewScanner(events); lines.Scan(); {
-			if !deleted && strings.Contains(lines.Text(), `"trial_progress"`) {
+		_ = listen(t, cmd, func(event string) { // its rows say how it ended
+			if !deleted && strings.Contains(event, `"trial_progress"`) {
 				deleted = true
 				if err := lab.send(http.MethodDelete, "/api/v1/namespaces/"+ns+"/pods/decode-1", "", nil); err != nil {
 					t.Error(err)
 				}
 			}
-		}
-		_ = cmd.Wait() // its rows say how it ended
+		})
 		for _, row := range rows(t, out) {
 			if reasons, _ := row["invalid_reasons"].(string); !deleted || row["status"] != result.StatusInvalid || !slices.Contains(strings.Split(reasons, ","), "stack_changed") {
 				t.Errorf("%v: %v %v", row["status"], row["invalid_reasons"], row["error"])

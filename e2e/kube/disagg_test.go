@@ -3,7 +3,6 @@
 package kube
 
 import (
-	"bufio"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -161,22 +160,14 @@ func (n *node) measured(t *testing.T, user, out, plan string, during func(event 
 	cmd := exec.Command(n.file("sweep"), append([]string{"run", "-o", out, "--events", "-", plan}, args...)...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+n.file(user+".kubeconfig"))
 	cmd.Stderr = os.Stderr
-	events, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	for lines := bufio.NewScanner(events); lines.Scan(); {
-		if strings.Contains(lines.Text(), "a KV cache over") {
-			pairs = append(pairs, lines.Text())
+	_ = listen(t, cmd, func(event string) { // the rows say how it ended
+		if strings.Contains(event, "a KV cache over") {
+			pairs = append(pairs, event)
 		}
 		if during != nil {
-			during(lines.Text())
+			during(event)
 		}
-	}
-	_ = cmd.Wait()
+	})
 	return pairs
 }
 

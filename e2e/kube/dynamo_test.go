@@ -13,7 +13,6 @@ import (
 
 	"sweep.dev/sweep/internal/polltest"
 	"sweep.dev/sweep/result"
-	"sweep.dev/sweep/store"
 )
 
 const dynamoPlan = `version: 1
@@ -193,20 +192,8 @@ func TestDynamo_attach(t *testing.T) {
 		t.Log("\n" + stdout)
 		break
 	}
-	f, err := os.Open(filepath.Join(attempts[0], "requests.parquet"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	st, err := f.Stat()
-	if err != nil {
-		t.Fatal(err)
-	}
 	want := result.Way{Prefill: "disagg-prefill-0", Decode: "disagg-decode-0", PickedPrefill: "disagg-prefill-0", PickedDecode: "disagg-decode-0", Decision: result.PrefillDecode}
-	for r, err := range store.ReadRequests(f, st.Size()) {
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, r := range requests(t, attempts[0]) {
 		if r.Status == result.Completed && (r.Way == nil || *r.Way != want) {
 			t.Fatalf("request %d went %+v", r.N, r.Way)
 		}

@@ -25,7 +25,6 @@ import (
 	"sweep.dev/sweep/internal/polltest"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/rundir"
-	"sweep.dev/sweep/store"
 	"sweep.dev/sweep/worker"
 )
 
@@ -325,19 +324,7 @@ func sent(t *testing.T, out string) (digest string, shards, n int) {
 	}
 	clients, lines := map[int]bool{}, []string{}
 	for _, c := range st.Committed {
-		f, err := os.Open(filepath.Join(rundir.AttemptDir(out, c), "requests.parquet"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer f.Close()
-		info, err := f.Stat()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for r, err := range store.ReadRequests(f, info.Size()) {
-			if err != nil {
-				t.Fatal(err)
-			}
+		for _, r := range requests(t, rundir.AttemptDir(out, c)) {
 			if !r.Measured() || r.N >= warmup+compared { // how many come in the ramp is the warm-up's
 				continue
 			}

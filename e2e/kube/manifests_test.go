@@ -3,7 +3,6 @@
 package kube
 
 import (
-	"bufio"
 	"fmt"
 	"net"
 	"net/http"
@@ -278,19 +277,12 @@ func TestManifests_killed(t *testing.T) {
 		out = filepath.Join(t.TempDir(), "run")
 		cmd := exec.Command(sweep, "run", "-o", out, "--events", "-", "--set", "matrix.manifest.Deployment/decode.spec.replicas=1", "--set", "backend.heartbeat="+heartbeat, plan)
 		cmd.Env = append(os.Environ(), "KUBECONFIG="+lab.file("reader.kubeconfig"), "XDG_STATE_HOME="+t.TempDir(), "SWEEP_FAULT="+fault)
-		events, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		for lines := bufio.NewScanner(events); lines.Scan(); {
-			if fault == "" && strings.Contains(lines.Text(), `"trial_started"`) {
+		err := listen(t, cmd, func(event string) {
+			if fault == "" && strings.Contains(event, `"trial_started"`) {
 				_ = cmd.Process.Kill()
 			}
-		}
-		if err := cmd.Wait(); err == nil || cmd.ProcessState.Exited() {
+		})
+		if err == nil || cmd.ProcessState.Exited() {
 			t.Fatalf("%q: sweep was not killed: %v", fault, err)
 		}
 		return out

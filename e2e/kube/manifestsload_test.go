@@ -3,7 +3,6 @@
 package kube
 
 import (
-	"bufio"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -67,21 +66,13 @@ func TestManifests_load(t *testing.T) {
 		t.Helper()
 		cmd := o.command("run", "-o", o.at("home/killed-"+name+"-"+heartbeat), "--events", "-", "--set", "load.requests=100000", "--set", "backend.heartbeat="+heartbeat, o.at(name+".yaml"))
 		cmd.Stderr = os.Stderr
-		events, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
 		pods := 0
-		for lines := bufio.NewScanner(events); lines.Scan(); {
-			if pods == 0 && strings.Contains(lines.Text(), `"trial_progress"`) {
+		_ = listen(t, cmd, func(event string) { // killed
+			if pods == 0 && strings.Contains(event, `"trial_progress"`) {
 				pods = len(lab.loadPods(t, ns)) + len(lab.loadPods(t, apart))
 				_ = cmd.Process.Kill()
 			}
-		}
-		_ = cmd.Wait() // killed
+		})
 		if pods == 0 {
 			t.Errorf("%s: there was no load pod", name)
 		}

@@ -3,7 +3,6 @@
 package kube
 
 import (
-	"bufio"
 	"fmt"
 	"os"
 	"os/exec"
@@ -131,21 +130,13 @@ func TestDeploy_outside(t *testing.T) {
 	t.Run("killed", func(t *testing.T) {
 		o.file(t, "killed.yaml", one(read(t, plan), ""))
 		cmd := o.command("run", "-o", o.at("home/killed"), "--events", "-", "--set", "load.requests=100000", o.at("killed.yaml"))
-		events, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
 		var owners, there []string
-		for lines := bufio.NewScanner(events); lines.Scan(); {
-			if there == nil && strings.Contains(lines.Text(), `"trial_progress"`) {
+		_ = listen(t, cmd, func(event string) { // killed
+			if there == nil && strings.Contains(event, `"trial_progress"`) {
 				there, owners = lab.made(t, ns), lab.owners(t, ns)
 				_ = cmd.Process.Kill()
 			}
-		}
-		_ = cmd.Wait() // killed
+		})
 		killed := time.Now()
 		if jobs := slices.DeleteFunc(slices.Clone(there), func(name string) bool { return !strings.HasPrefix(name, "jobs/") }); len(jobs) != 2 || len(owners) != 1 {
 			t.Errorf("there are %q, of the owners %q", there, owners)

@@ -3,7 +3,6 @@
 package kube
 
 import (
-	"bufio"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -25,21 +24,13 @@ func (n *node) killed(t *testing.T, plan, home string) {
 	cmd := exec.Command(program(t), "run", "-o", filepath.Join(t.TempDir(), "run"), "--events", "-", "--set", "load.requests=100000", plan)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+n.file("deployer.kubeconfig"), "SWEEP_STATE_DIR="+home)
 	cmd.Stderr = os.Stderr
-	events, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
 	done := false
-	for lines := bufio.NewScanner(events); lines.Scan(); {
-		if !done && strings.Contains(lines.Text(), `"trial_progress"`) {
+	_ = listen(t, cmd, func(event string) { // killed
+		if !done && strings.Contains(event, `"trial_progress"`) {
 			done = true
 			_ = cmd.Process.Signal(syscall.SIGKILL)
 		}
-	}
-	_ = cmd.Wait()
+	})
 	if !done {
 		t.Fatal("no trial began")
 	}
