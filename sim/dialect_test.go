@@ -10,11 +10,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"sweep.dev/sweep/collectors/prom"
 	"sweep.dev/sweep/engine"
@@ -22,6 +19,7 @@ import (
 	"sweep.dev/sweep/internal/exposition"
 	"sweep.dev/sweep/internal/polltest"
 	"sweep.dev/sweep/load"
+	"sweep.dev/sweep/load/loadtest"
 	"sweep.dev/sweep/load/openai"
 	"sweep.dev/sweep/load/source"
 	"sweep.dev/sweep/load/wire"
@@ -72,17 +70,6 @@ func (s speaker) profile(t testing.TB) *engine.Profile {
 	return p
 }
 
-type recorder struct {
-	mu   sync.Mutex
-	rows []result.Request
-}
-
-func (r *recorder) Record(row result.Request) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.rows = append(r.rows, row)
-}
-
 // drive sends requests with sweep's own driver, as the profile has it send them.
 func drive(t *testing.T, in *instance, p *engine.Profile, chat bool, requests int, deadline time.Duration) []result.Request {
 	t.Helper()
@@ -101,11 +88,11 @@ func drive(t *testing.T, in *instance, p *engine.Profile, chat bool, requests in
 	if err != nil {
 		t.Fatal(err)
 	}
-	var rec recorder
+	var rec loadtest.Kept
 	if _, err := d.Run(t.Context(), src, &rec, load.Options{Anchor: result.NewAnchor()}); err != nil {
 		t.Fatal(err)
 	}
-	return rec.rows
+	return rec.All()
 }
 
 // TestDialects_streamToTheDriver: sweep's own client reads every engine's
@@ -270,119 +257,6 @@ func (in *instance) scrape(p *engine.Profile) string {
 	return own.String()
 }
 
-// names are the families of a body with their types, and the label names of
-// their series. A value of le is a part of the name.
-func names(body string, labels bool) []string {
-	var list []string
-	series := regexp.MustCompile(`^([a-zA-Z_:0-9]+)(?:\{(.*)\})? `)
-	label := regexp.MustCompile(`([a-z_]+)="([^"]*)"`)
-	for line := range strings.Lines(body) {
-		if strings.HasPrefix(line, "# TYPE ") {
-			list = append(list, strings.TrimSpace(line))
-		}
-		if m := series.FindStringSubmatch(line); m != nil && labels {
-			var keys []string
-			for _, l := range label.FindAllStringSubmatch(m[2], -1) {
-				if l[1] == "le" {
-					l[1] += "=" + l[2]
-				}
-				keys = append(keys, l[1])
-			}
-			list = append(list, fmt.Sprint(m[1], keys))
-		}
-	}
-	slices.Sort(list)
-	return slices.Compact(list)
-}
-
-func recorded(t *testing.T, name string) string {
-	t.Helper()
-	b, err := os.ReadFile(filepath.Join("testdata", name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(b)
-}
-
-// TestLlamaCpp_isTheRecordedOne: the same metrics with the same help in the
-// same order, and the same keys in every chunk.
-func TestLlamaCpp_isTheRecordedOne(t *testing.T) {
-	s := speaker{"llamacpp", ""}
-	in := s.start(t)
-	_, got := in.do("POST", "/v1/chat/completions", chat("Hello", `,"stream":true,"max_tokens":12,"ignore_eos":true,"stream_options":{"include_usage":true}`))
-	float := regexp.MustCompile(`:[0-9.e+-]+`)
-	blank := func(s string) []string {
-		list := shape(s)
-		for i := range list {
-			list[i] = float.ReplaceAllString(list[i], ":_")
-			list[i] = strings.ReplaceAll(list[i], ":_.", ":_")
-		}
-		return list
-	}
-	decimals := regexp.MustCompile(`(\d)\.\d+`)
-	clean := func(s string) string { return decimals.ReplaceAllString(s, "$1") }
-	if d := cmp.Diff(blank(clean(recorded(t, "recorded__llamacpp-b11549__chat.sse"))), blank(clean(got))); d != "" {
-		t.Errorf("recorded (-) and simulated (+) streams differ:\n%s", d)
-	}
-	value := regexp.MustCompile(`(?m) [0-9.e+-]+$`)
-	want := value.ReplaceAllString(recorded(t, "recorded__llamacpp-b11549__metrics.txt"), " _")
-	if d := cmp.Diff(want, value.ReplaceAllString(in.scrape(s.profile(t)), " _")); d != "" {
-		t.Errorf("recorded (-) and simulated (+) metrics differ:\n%s", d)
-	}
-}
-
-// fixture is a published recording that may be read and not kept here.
-func fixture(t *testing.T, name string) string {
-	t.Helper()
-	b, err := os.ReadFile(filepath.Join("..", "..", "shared", "fixtures", name))
-	if err != nil {
-		t.Skip("without the shared recordings")
-	}
-	return string(b)
-}
-
-// TestSGLang_hasThePublishedNames: what a recording of 0.5.10 has is there with
-// the same type, but for what has been renamed since.
-func TestSGLang_hasThePublishedNames(t *testing.T) {
-	published := fixture(t, "datadog__sglang_metrics__v0.5.10.txt")
-	s := speaker{"sglang", ""}
-	in := s.start(t)
-	in.do("POST", "/v1/chat/completions", chat("one", `,"max_tokens":2`))
-	in.do("POST", "/v1/chat/completions", chat(strings.Repeat("one two three ", 40), `,"max_tokens":2`))
-	in.do("POST", "/v1/chat/completions", chat(strings.Repeat("one two three ", 40), `,"max_tokens":2`))
-	have := names(in.scrape(s.profile(t)), false)
-	gone := []string{"sglang:http_requests_active", "sglang:engine_startup_time", "sglang:engine_load_weights_time"}
-	for _, f := range names(published, false) {
-		if name := strings.Fields(f)[2]; !slices.Contains(have, f) && !slices.Contains(gone, name) {
-			t.Errorf("the simulator has no %s", f)
-		}
-	}
-}
-
-// TestTRTLLM_hasTheRecordedNames: a Dynamo worker exposes TensorRT-LLM's own
-// metrics; the same names, labels and buckets are here, without _created, which
-// several processes do not have.
-func TestTRTLLM_hasTheRecordedNames(t *testing.T) {
-	worker := fixture(t, "dynamo__worker_trtllm__2026-01.txt")
-	s := speaker{"trtllm", ""}
-	in := s.start(t)
-	in.do("POST", "/v1/chat/completions", chat("one", `,"max_tokens":2,"ignore_eos":true`))
-	have := names(in.scrape(s.profile(t)), true)
-	n := 0
-	for _, f := range names(worker, true) {
-		if !strings.Contains(f, "trtllm_") || strings.Contains(f, "_created") {
-			continue
-		}
-		n++
-		if !slices.Contains(have, f) {
-			t.Errorf("the simulator has no %s", f)
-		}
-	}
-	if n < 100 {
-		t.Errorf("only %d names in the recording", n)
-	}
-}
-
 // TestDialects_startFailures: what does not fit ends with the engine's own
 // text, and sweep finds the cause in it.
 func TestDialects_startFailures(t *testing.T) {
@@ -521,35 +395,6 @@ func TestTRTLLM_iterations(t *testing.T) {
 	}
 }
 
-// TestTGI_atItsLimits: more requests than it takes are refused, and what it
-// does not know has no effect.
-func TestTGI_atItsLimits(t *testing.T) {
-	in := start(t, "--engine", "tgi", "--max-concurrent-requests", "1", "--time-scale", "0.01")
-	stop := make(chan struct{})
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		r, err := http.NewRequestWithContext(t.Context(), "POST", in.url+"/v1/chat/completions", strings.NewReader(chat("x", `,"stream":true,"max_tokens":4000`)))
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		resp, err := in.client.Do(r)
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		<-stop
-		_ = resp.Body.Close()
-	})
-	polltest.Until(t, "the first request", func() bool { return in.metric("tgi_request_count ") == 1 })
-	status, said := in.do("POST", "/v1/chat/completions", chat("y", `,"max_tokens":4`))
-	if status != 429 || said != `{"error":"Model is overloaded","error_type":"overloaded"}` {
-		t.Errorf("%d %s", status, said)
-	}
-	close(stop)
-	wg.Wait()
-}
-
 // TestDialects_wire holds what each engine writes, byte for byte: a chat and a
 // completion as a stream, a whole answer, and a refusal.
 func TestDialects_wire(t *testing.T) {
@@ -570,42 +415,6 @@ func TestDialects_wire(t *testing.T) {
 		say("/v1/completions", `{"model":"sweep/tiny","prompt":"Once upon a time","max_tokens":600}`)
 		say("/v1/chat/completions", chat(strings.Repeat("a ", 5), `,"max_tokens":0`))
 		golden(t, name+".txt", b.String())
-	}
-}
-
-// TestSGLang_queueIsFull: a stream learns of it after its status of 200.
-func TestSGLang_queueIsFull(t *testing.T) {
-	in := start(t, "--engine", "sglang", "--enable-metrics", "--max-running-requests", "1", "--max-queued-requests", "1", "--time-scale", "0.01")
-	ctx, cancel := context.WithCancel(t.Context())
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	defer cancel()
-	for range 2 {
-		wg.Go(func() {
-			r, err := http.NewRequestWithContext(ctx, "POST", in.url+"/v1/chat/completions", strings.NewReader(chat("x", `,"stream":true,"max_tokens":4000,"ignore_eos":true`)))
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			if resp, err := in.client.Do(r); err == nil {
-				_, _ = io.Copy(io.Discard, resp.Body)
-				_ = resp.Body.Close()
-			}
-		})
-	}
-	polltest.Until(t, "one request waits", func() bool {
-		_, said := in.do("GET", "/get_load", "")
-		return strings.Contains(said, `"num_waiting_reqs":1`)
-	})
-	status, said := in.do("POST", "/v1/chat/completions", chat("y", `,"max_tokens":4,"stream":true`))
-	if want := "data: " + `{"error":{"object":"error","message":"The request queue is full.","type":"SERVICE_UNAVAILABLE","param":null,"code":503}}` + "\n\ndata: [DONE]\n\n"; status != 200 || said != want {
-		t.Errorf("a stream: %d %s", status, said)
-	}
-	if status, said = in.do("POST", "/v1/chat/completions", chat("y", `,"max_tokens":4`)); status != 503 || !strings.HasPrefix(said, `{"object":"error",`) {
-		t.Errorf("a whole answer: %d %s", status, said)
-	}
-	if status, said = in.do("POST", "/flush_cache", ""); status != 400 {
-		t.Errorf("a flush while it works: %d %s", status, said)
 	}
 }
 
@@ -645,19 +454,5 @@ func TestPing(t *testing.T) {
 	first := make([]byte, 3)
 	if _, err := io.ReadFull(resp.Body, first); err != nil || string(first) != ":\n\n" {
 		t.Errorf("%q, %v", first, err)
-	}
-}
-
-// TestVLLM08_hasThePublishedNames: a recording of 2025 has both generations, but
-// for the prefix cache of 0.7.3 to 0.9.
-func TestVLLM08_hasThePublishedNames(t *testing.T) {
-	published := names(fixture(t, "datadog__vllm_metrics__v0_plus_v1_names.txt"), false)
-	s := speaker{"vllm", "0.8"}
-	in := s.start(t)
-	in.do("POST", "/v1/chat/completions", chat("one", `,"max_tokens":2`))
-	for _, f := range names(in.scrape(s.profile(t)), false) {
-		if !slices.Contains(published, f) && !strings.Contains(f, "http_request") && !strings.Contains(f, "gpu_prefix_cache_") {
-			t.Errorf("vLLM of 2025 has no %s", f)
-		}
 	}
 }

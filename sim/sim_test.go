@@ -5,159 +5,23 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"math"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"regexp"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
-	"go.uber.org/goleak"
 
 	"sweep.dev/sweep/internal/polltest"
 	"sweep.dev/sweep/sim/server"
 	"sweep.dev/sweep/sim/text"
 )
-
-// With SIM_MAIN set the test binary is the program, for what ends a process.
-func TestMain(m *testing.M) {
-	if os.Getenv("SIM_MAIN") != "" {
-		os.Exit(Main(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
-	}
-	// The race detector has every process wait a second before it exits.
-	_ = os.Setenv("GORACE", "atexit_sleep_ms=0 "+os.Getenv("GORACE"))
-	goleak.VerifyTestMain(m)
-}
-
-// syncBuffer is a buffer that a server writes while a test reads.
-type syncBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *syncBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *syncBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
-}
-
-// An instance is a running server.
-type instance struct {
-	t      testing.TB
-	url    string
-	log    *syncBuffer
-	stop   context.CancelFunc
-	status chan int
-	client *http.Client
-}
-
-var listening = regexp.MustCompile(`(?:server 0 on|running on|listening on|Listening on) (http://\S+)`)
-
-// start runs the program with a tiny model on a fast GPU and waits for it to listen.
-func start(t testing.TB, args ...string) *instance {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	in := &instance{t: t, log: &syncBuffer{}, stop: cancel, status: make(chan int, 1), client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}}}
-	args = append([]string{"--port", "0", "--model", "sweep/tiny", "--gpu", "h100", "--jitter", "0"}, args...)
-	go func() { in.status <- Main(ctx, args, io.Discard, in.log) }()
-	t.Cleanup(func() {
-		in.client.CloseIdleConnections()
-		cancel()
-		if in.status != nil {
-			<-in.status
-		}
-	})
-	in.url = listens(t, in.log)
-	return in
-}
-
-// attach is a client of a program that somebody else started.
-func attach(t testing.TB, log *syncBuffer) *instance {
-	in := &instance{t: t, log: log, client: &http.Client{Transport: &http.Transport{}}, url: listens(t, log)}
-	t.Cleanup(in.client.CloseIdleConnections)
-	return in
-}
-
-// listens waits for the address in a log.
-func listens(t testing.TB, log *syncBuffer) string {
-	t.Helper()
-	var m []string
-	if !polltest.Within(polltest.Patience, func() bool {
-		m = listening.FindStringSubmatch(log.String())
-		return m != nil
-	}) {
-		t.Fatalf("does not listen:\n%s", log)
-	}
-	return m[1]
-}
-
-// do sends a request and reads the whole answer.
-func (in *instance) do(method, path, body string) (int, string) {
-	in.t.Helper()
-	status, text, err := in.try(method, path, body)
-	if err != nil {
-		in.t.Fatalf("%s %s: %v", method, path, err)
-	}
-	return status, text
-}
-
-func (in *instance) try(method, path, body string) (int, string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, method, in.url+path, strings.NewReader(body))
-	if err != nil {
-		return 0, "", err
-	}
-	r.Header.Set("X-Request-Id", "fixed")
-	resp, err := in.client.Do(r)
-	if err != nil {
-		return 0, "", err
-	}
-	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	return resp.StatusCode, string(b), err
-}
-
-// metric is the value of one series, found by the start of its line.
-func (in *instance) metric(prefix string) float64 {
-	in.t.Helper()
-	_, text := in.do("GET", "/metrics", "")
-	for line := range strings.Lines(text) {
-		if strings.HasPrefix(line, prefix) {
-			v, err := strconv.ParseFloat(line[strings.LastIndexByte(strings.TrimSpace(line), ' ')+1:len(line)-1], 64)
-			if err != nil {
-				in.t.Fatal(err)
-			}
-			return v
-		}
-	}
-	in.t.Fatalf("no series %s", prefix)
-	return 0
-}
-
-func chat(text string, more string) string {
-	return fmt.Sprintf(`{"model":"sweep/tiny","messages":[{"role":"user","content":%q}]%s}`, text, more)
-}
-
-var created = regexp.MustCompile(`"created":\d+`)
 
 func TestStream_hasVLLMsShape(t *testing.T) {
 	in := start(t)
@@ -183,35 +47,6 @@ func TestStream_isTheRecordedShape(t *testing.T) {
 	_, got := in.do("POST", "/v1/chat/completions", chat("Hello", `,"stream":true,"max_tokens":12,"ignore_eos":true,"stream_options":{"include_usage":true}`))
 	if d := cmp.Diff(shape(string(recorded)), shape(got)); d != "" {
 		t.Errorf("recorded (-) and simulated (+) differ:\n%s", d)
-	}
-}
-
-// shape is the stream with its strings and numbers as values blanked out.
-func shape(sse string) []string {
-	value := regexp.MustCompile(`:("(?:[^"\\]|\\.)*"|\d+)`)
-	var lines []string
-	for line := range strings.SplitSeq(strings.TrimSpace(sse), "\n") {
-		lines = append(lines, value.ReplaceAllString(strings.TrimSpace(line), ":_"))
-	}
-	return lines
-}
-
-var update = flag.Bool("update", false, "write the golden files")
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(string(want), got); d != "" {
-		t.Errorf("%s (-want +got):\n%s", name, d)
 	}
 }
 
@@ -390,91 +225,6 @@ func TestPrefixCache_overHTTP(t *testing.T) {
 	}
 }
 
-func TestMetrics(t *testing.T) {
-	in := start(t)
-	for range 3 {
-		in.do("POST", "/v1/chat/completions", chat("count me", `,"max_tokens":10,"ignore_eos":true`))
-	}
-	_, said := in.do("GET", "/metrics", "")
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(strings.NewReader(said))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, want := range map[string]float64{
-		"vllm:generation_tokens_total": 30, "vllm:num_requests_running": 0, "vllm:num_requests_waiting": 0,
-		"vllm:kv_cache_usage_perc": 0, "vllm:num_preemptions_total": 0, "vllm:prompt_tokens_total": 3 * (2 + text.MessageTokens + text.ReplyTokens),
-	} {
-		f := families[name]
-		if f == nil {
-			t.Errorf("no %s", name)
-			continue
-		}
-		if got := f.Metric[0].GetCounter().GetValue() + f.Metric[0].GetGauge().GetValue(); got != want {
-			t.Errorf("%s = %v, want %v", name, got, want)
-		}
-	}
-	for name, want := range map[string]uint64{
-		"vllm:time_to_first_token_seconds": 3, "vllm:inter_token_latency_seconds": 27, "vllm:request_time_per_output_token_seconds": 3,
-		"vllm:e2e_request_latency_seconds": 3, "vllm:request_queue_time_seconds": 3, "vllm:request_prefill_time_seconds": 3,
-		"vllm:request_decode_time_seconds": 3, "vllm:request_prompt_tokens": 3, "sim_timer_error_seconds": 30,
-	} {
-		f := families[name]
-		if f == nil {
-			t.Errorf("no %s", name)
-			continue
-		}
-		h := f.Metric[0].GetHistogram()
-		if h.GetSampleCount() != want || h.Bucket[len(h.Bucket)-1].GetCumulativeCount() != want {
-			t.Errorf("%s has %d samples, want %d", name, h.GetSampleCount(), want)
-		}
-	}
-	if s := families["process_start_time_seconds"].Metric[0].GetGauge().GetValue(); math.Abs(s-float64(time.Now().Unix())) > 300 {
-		t.Errorf("started at %v", s)
-	}
-	if i := families["vllm:cache_config_info"]; i == nil || !strings.Contains(said, `num_gpu_blocks="`) || !strings.Contains(said, `block_size="16"`) {
-		t.Error("no cache_config_info")
-	}
-}
-
-// TestMetrics_areTheRecordedOnes: every series that is simulated exists under
-// the same name, type and buckets at the real engine.
-func TestMetrics_areTheRecordedOnes(t *testing.T) {
-	recorded, err := os.ReadFile("testdata/recorded__vllm-0.32.0__metrics.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	// The recording's model is 4096 tokens long and takes 2048 in a step.
-	in := start(t, "--max-model-len", "4096")
-	_, text := in.do("GET", "/metrics", "")
-	known := map[string]bool{}
-	series := regexp.MustCompile(`^(vllm:\S+?)\{(?:.*?le="([^"]+)")?`)
-	keys := func(s string) (list []string) {
-		for line := range strings.Lines(s) {
-			if strings.HasPrefix(line, "# TYPE vllm:") {
-				list = append(list, strings.TrimSpace(line))
-			}
-			if m := series.FindStringSubmatch(line); m != nil {
-				list = append(list, m[1]+" "+m[2])
-			}
-		}
-		return list
-	}
-	for _, k := range keys(string(recorded)) {
-		known[k] = true
-	}
-	n := 0
-	for _, k := range keys(text) {
-		n++
-		if !known[k] {
-			t.Errorf("the real engine has no %q", k)
-		}
-	}
-	if n < 150 {
-		t.Errorf("only %d series", n)
-	}
-}
-
 func TestRequestLog(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "requests.jsonl")
 	in := start(t, "--request-log", path)
@@ -517,60 +267,6 @@ func TestRequestLog(t *testing.T) {
 	}
 	// The abort is carried out at the end of a step.
 	polltest.Until(t, "the end of the request that was given up", func() bool { return in.metric("vllm:num_requests_running{") == 0 })
-}
-
-func TestNvidiaSMI(t *testing.T) {
-	in := start(t, "--tensor-parallel-size", "2", "--gpu", "l40s", "--gpu-memory-utilization", "0.5", "--time-scale", "0.2")
-	get := func(query string) string {
-		_, text := in.do("GET", "/sim/nvidia-smi?query="+query, "")
-		return text
-	}
-	rows := strings.Split(strings.TrimSpace(get("index,name,memory.total,utilization.gpu,power.draw,pstate")), "\n")
-	if len(rows) != 2 || rows[1] != "1, NVIDIA L40S, 46068, 0, 34.00, P8" {
-		t.Errorf("idle: %q", rows)
-	}
-	uuids := strings.Split(strings.TrimSpace(get("uuid")), "\n")
-	if !regexp.MustCompile(`^GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`).MatchString(uuids[0]) || uuids[0] == uuids[1] {
-		t.Errorf("uuids: %q", uuids)
-	}
-	used, _ := strconv.Atoi(strings.Split(strings.TrimSpace(get("memory.used")), "\n")[0])
-	if used < 20000 || used > 46068/2 {
-		t.Errorf("%d MiB used with half of 46068 to use", used)
-	}
-
-	ctx, cancel := context.WithCancel(t.Context())
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		r, _ := http.NewRequestWithContext(ctx, "POST", in.url+"/v1/chat/completions", strings.NewReader(chat("two", `,"stream":true,"max_tokens":8000,"ignore_eos":true`)))
-		if resp, err := in.client.Do(r); err == nil {
-			_, _ = io.Copy(io.Discard, resp.Body)
-			resp.Body.Close()
-		}
-	})
-	defer wg.Wait()
-	defer cancel()
-	if !polltest.Within(polltest.Patience, func() bool {
-		var util int
-		var power float64
-		_, err := fmt.Sscanf(get("utilization.gpu,power.draw"), "%d, %f", &util, &power)
-		return err == nil && util > 90 && power > 50
-	}) {
-		t.Errorf("under load: %s", get("utilization.gpu,power.draw"))
-	}
-	_, text := in.do("GET", "/sim/nvidia-smi?query=index,memory.used&format=csv", "")
-	if !strings.HasPrefix(text, "index, memory.used [MiB]\n0, "+strconv.Itoa(used)+" MiB\n") {
-		t.Errorf("with header and units: %q", text)
-	}
-	if status, text := in.do("GET", "/sim/nvidia-smi?query=index,nonsense", ""); status != 400 || !strings.Contains(text, `Field "nonsense" is not a valid field to query.`) {
-		t.Errorf("unknown field: %d %q", status, text)
-	}
-}
-
-func TestNvidiaSMI_isNotThereOnAMD(t *testing.T) {
-	in := start(t, "--gpu", "mi300x")
-	if status, _ := in.do("GET", "/sim/nvidia-smi?query=index", ""); status != 404 {
-		t.Errorf("status %d", status)
-	}
 }
 
 func TestFaults_ofStreams(t *testing.T) {
@@ -644,68 +340,6 @@ func TestFaults_ofTheServer(t *testing.T) {
 		t.Errorf("exit status %d, want 7", status)
 	}
 	dies.status = nil
-}
-
-// program runs the program as a process of its own.
-func program(t *testing.T, args ...string) (int, string) {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
-	cmd.Env = append(os.Environ(), "SIM_MAIN=1")
-	out, err := cmd.CombinedOutput()
-	if _, ok := errors.AsType[*exec.ExitError](err); err != nil && !ok {
-		t.Fatal(err)
-	}
-	return cmd.ProcessState.ExitCode(), string(out)
-}
-
-func TestProgram_startFailures(t *testing.T) {
-	for _, c := range []struct {
-		name   string
-		args   []string
-		status int
-		want   []string
-	}{
-		{
-			"out of memory",
-			[]string{"--model", "meta-llama/Llama-3.1-8B-Instruct", "--gpu", "rtx-2000-ada"},
-			1,
-			[]string{"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate", "RuntimeError: Engine core initialization failed. See root cause above."},
-		},
-		{
-			"type",
-			[]string{"--model", "Qwen/Qwen2.5-1.5B-Instruct", "--gpu", "t4", "--dtype", "bfloat16"},
-			1,
-			[]string{"Bfloat16 is only supported on GPUs with compute capability of at least 8.0"},
-		},
-		{"unknown model", []string{"--model", "nobody/nothing"}, 1, []string{"is not a valid model identifier"}},
-		{"unknown flags", []string{"--model", "tiny", "--foo", "bar", "--baz"}, 2, []string{"error: unrecognized arguments: --foo bar --baz"}},
-		{"unknown gpu", []string{"--model", "tiny", "--gpu", "h300"}, 2, []string{"error: argument --gpu: invalid choice: 'h300' (choose from 't4', 'rtx-2000-ada'"}},
-		{"bad value", []string{"--model", "tiny", "--max-num-seqs", "many"}, 2, []string{`invalid value "many"`}},
-		{"no model", nil, 2, []string{"error: the following arguments are required: --model"}},
-		{"bad fault", []string{"--model", "tiny", "--fault", "nonsense=1"}, 2, []string{`no fault "nonsense"`}},
-		{"exit at start", []string{"--port", "0", "--model", "tiny", "--fault", "die-at-start=3"}, 3, []string{"fault: exit status 3"}},
-		{"signal at start", []string{"--port", "0", "--model", "tiny", "--fault", "die-at-start=kill"}, -1, nil},
-		{"help", []string{"--help"}, 0, []string{"Usage: sweep sim", "--[no-]enable-prefix-caching", "die-after=N:D", "EXIT STATUS"}},
-	} {
-		status, out := program(t, c.args...)
-		if status != c.status {
-			t.Errorf("%s: status %d, want %d\n%s", c.name, status, c.status, out)
-		}
-		for _, w := range c.want {
-			if !strings.Contains(out, w) {
-				t.Errorf("%s: no %q in\n%s", c.name, w, out)
-			}
-		}
-	}
-}
-
-func TestProgram_addressInUse(t *testing.T) {
-	in := start(t)
-	_, port, _ := strings.Cut(strings.TrimPrefix(in.url, "http://"), ":")
-	status, out := program(t, "--model", "tiny", "--port", port)
-	if status != 1 || !strings.Contains(out, "Address already in use") {
-		t.Errorf("%d %s", status, out)
-	}
 }
 
 // TestPace: the pacer keeps the virtual clock. A decode of n steps takes n

@@ -25,24 +25,6 @@ import (
 	"sweep.dev/sweep/result"
 )
 
-// A kept records requests.
-type kept struct {
-	mu  sync.Mutex
-	all []result.Request
-}
-
-func (k *kept) Record(q result.Request) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.all = append(k.all, q)
-}
-
-func (k *kept) n() int {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return len(k.all)
-}
-
 func target(t *testing.T, url string) Target {
 	t.Helper()
 	got, err := NewTarget(wire.Config{
@@ -109,7 +91,7 @@ func TestGroup_wholeLoad(t *testing.T) {
 			defer e.Close()
 			g := join(t, e.URL, inside(t, 3, nil))
 			anchor := result.NewAnchor()
-			var rec kept
+			var rec loadtest.Kept
 			var begun time.Duration
 			var last load.Progress
 			h, err := g.Run(t.Context(), Load{Source: c, Begun: func(at time.Duration) { begun = at }}, &rec,
@@ -121,10 +103,10 @@ func TestGroup_wholeLoad(t *testing.T) {
 			if len(h.Shards) != want || h.Client != "std" {
 				t.Errorf("%+v", h)
 			}
-			if err := shard.Check(rec.all, want); err != nil || len(rec.all) != 43 || e.Stats().Requests != 43 {
-				t.Errorf("%d records, %d requests came to the server: %v", len(rec.all), e.Stats().Requests, err)
+			if err := shard.Check(rec.All(), want); err != nil || rec.N() != 43 || e.Stats().Requests != 43 {
+				t.Errorf("%d records, %d requests came to the server: %v", rec.N(), e.Stats().Requests, err)
 			}
-			for _, q := range rec.all {
+			for _, q := range rec.All() {
 				if q.Status != result.Completed || q.Scheduled < begun || q.Sent < q.Scheduled || q.End > anchor.Since() || begun == 0 {
 					t.Errorf("begun at %v, now %v: %+v", begun, anchor.Since(), q)
 				}
@@ -136,7 +118,7 @@ func TestGroup_wholeLoad(t *testing.T) {
 					t.Errorf("%v %s", q.Header, q.Raw)
 				}
 			}
-			for _, q := range rec.all {
+			for _, q := range rec.All() {
 				if id := fmt.Sprintf("x-s%d-n%d", q.Shard, q.N); !ids[id] {
 					t.Errorf("the server has not seen %s", id)
 				}
@@ -162,25 +144,25 @@ func TestGroup_ends(t *testing.T) {
 	long := closed(4, 100_000)
 	opts := load.Options{Anchor: result.NewAnchor(), Drain: time.Minute}
 
-	var rec kept
-	if _, err := g.Run(t.Context(), Load{Source: long, Most: 7}, &rec, opts); err != nil || len(rec.all) != 7 {
-		t.Errorf("%d of 7 requests: %v", len(rec.all), err)
+	var rec loadtest.Kept
+	if _, err := g.Run(t.Context(), Load{Source: long, Most: 7}, &rec, opts); err != nil || rec.N() != 7 {
+		t.Errorf("%d of 7 requests: %v", rec.N(), err)
 	}
-	rec = kept{}
-	if _, err := g.Run(t.Context(), Load{Source: long, Most: 1}, &rec, opts); err != nil || len(rec.all) != 1 {
-		t.Errorf("%d of 1 request: %v", len(rec.all), err)
+	rec = loadtest.Kept{}
+	if _, err := g.Run(t.Context(), Load{Source: long, Most: 1}, &rec, opts); err != nil || rec.N() != 1 {
+		t.Errorf("%d of 1 request: %v", rec.N(), err)
 	}
 
-	var told kept
+	var told loadtest.Kept
 	enough := make(chan struct{})
 	go func() {
-		polltest.Within(polltest.Patience, func() bool { return told.n() >= 4 })
+		polltest.Within(polltest.Patience, func() bool { return told.N() >= 4 })
 		close(enough)
 	}()
 	if _, err := g.Run(t.Context(), Load{Source: long, Enough: enough}, &told, opts); err != nil {
 		t.Error(err)
 	}
-	for _, q := range told.all {
+	for _, q := range told.All() {
 		if q.Status != result.Completed {
 			t.Errorf("it was enough, and this was not waited for: %+v", q)
 		}
@@ -188,16 +170,16 @@ func TestGroup_ends(t *testing.T) {
 
 	opts.Drain = 0
 	ctx, cancel := context.WithCancel(t.Context())
-	var cut kept
+	var cut loadtest.Kept
 	go func() {
-		polltest.Within(polltest.Patience, func() bool { return cut.n() >= 4 })
+		polltest.Within(polltest.Patience, func() bool { return cut.N() >= 4 })
 		cancel()
 	}()
 	h, err := g.Run(ctx, Load{Source: long}, &cut, opts)
 	if err != nil || h.Shards[0].Lost != "" || h.Shards[1].Lost != "" {
 		t.Errorf("%+v: %v", h.Shards, err)
 	}
-	if !slices.ContainsFunc(cut.all, func(q result.Request) bool { return q.Status == result.Cancelled }) {
+	if !slices.ContainsFunc(cut.All(), func(q result.Request) bool { return q.Status == result.Cancelled }) {
 		t.Error("no request was cancelled")
 	}
 }
@@ -270,9 +252,9 @@ func TestServe_sameCoordinator(t *testing.T) {
 		if err != nil {
 			continue
 		}
-		var rec kept
-		if _, err := g.Run(t.Context(), Load{Source: closed(2, 5)}, &rec, load.Options{Anchor: result.NewAnchor()}); err != nil || rec.n() != 5 {
-			t.Errorf("%d requests: %v", rec.n(), err)
+		var rec loadtest.Kept
+		if _, err := g.Run(t.Context(), Load{Source: closed(2, 5)}, &rec, load.Options{Anchor: result.NewAnchor()}); err != nil || rec.N() != 5 {
+			t.Errorf("%d requests: %v", rec.N(), err)
 		}
 		g.Close()
 	}
@@ -312,9 +294,9 @@ func TestServe_toldToEnd(t *testing.T) {
 	defer serving.Wait()
 	defer end()
 	g := join(t, e.URL, append(inside(t, 1, nil), Address{URL: "http://" + ln.Addr().String(), Token: token}))
-	var rec kept
+	var rec loadtest.Kept
 	go func() {
-		polltest.Within(polltest.Patience, func() bool { return rec.n() >= 20 })
+		polltest.Within(polltest.Patience, func() bool { return rec.N() >= 20 })
 		end()
 	}()
 	h, err := g.Run(t.Context(), Load{Source: closed(4, 1_000_000)}, &rec, load.Options{Anchor: result.NewAnchor()})
@@ -387,7 +369,7 @@ func TestGroup_wrongClients(t *testing.T) {
 					c.set(k)
 				}
 			}))
-			h, err := g.Run(t.Context(), Load{Source: closed(3, 9)}, &kept{}, load.Options{Anchor: result.NewAnchor()})
+			h, err := g.Run(t.Context(), Load{Source: closed(3, 9)}, &loadtest.Kept{}, load.Options{Anchor: result.NewAnchor()})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -410,7 +392,7 @@ func TestGroup_slowControl(t *testing.T) {
 		return &slow{c}, err
 	}
 	g := join(t, e.URL, at)
-	h, err := g.Run(t.Context(), Load{Source: closed(2, 4)}, &kept{}, load.Options{Anchor: result.NewAnchor()})
+	h, err := g.Run(t.Context(), Load{Source: closed(2, 4)}, &loadtest.Kept{}, load.Options{Anchor: result.NewAnchor()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -435,7 +417,7 @@ func TestGroup_sameBodies(t *testing.T) {
 			for _, n := range []int{1, 4} {
 				e := loadtest.New(nil)
 				g := join(t, e.URL, inside(t, n, nil))
-				h, err := g.Run(t.Context(), Load{Source: c}, &kept{}, load.Options{Anchor: result.NewAnchor()})
+				h, err := g.Run(t.Context(), Load{Source: c}, &loadtest.Kept{}, load.Options{Anchor: result.NewAnchor()})
 				if err != nil || len(h.Shards) != n {
 					t.Fatalf("%d clients: %v", len(h.Shards), err)
 				}

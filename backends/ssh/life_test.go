@@ -3,107 +3,26 @@ package ssh_test
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"io/fs"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"sweep.dev/sweep/backends"
-	"sweep.dev/sweep/backends/backendtest"
 	"sweep.dev/sweep/backends/ssh"
-	"sweep.dev/sweep/backends/ssh/sshtest"
 	"sweep.dev/sweep/host"
 	"sweep.dev/sweep/internal/polltest"
 	"sweep.dev/sweep/internal/procfs"
 	"sweep.dev/sweep/internal/secret"
 )
-
-// patience bounds every wait for something that must happen.
-const patience = time.Minute
-
-func launch(t *testing.T, b backends.Backend, s backends.Spec) (backends.Deployment, backends.Ref) {
-	t.Helper()
-	d, err := b.Launch(t.Context(), s, &backendtest.Ledger{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { stop(t, d) })
-	return d, d.(backends.Rental).Terms().Ref
-}
-
-func stop(t *testing.T, d backends.Deployment) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
-	defer cancel()
-	if err := d.Stop(ctx); err != nil {
-		t.Errorf("Stop: %v", err)
-	}
-}
-
-func shell(script string, args ...string) func(backends.Address) ([]string, error) {
-	return func(backends.Address) ([]string, error) {
-		return append([]string{"/bin/sh", "-c", script, "engine"}, args...), nil
-	}
-}
-
-// pod are the living processes of a pod, of all its units.
-func pod(name string) []procfs.Process {
-	return slices.DeleteFunc(procfs.All(), func(p procfs.Process) bool {
-		unit, _ := procfs.ReadEnviron(p.PID).Lookup("SWEEP_SSH_POD")
-		of, _, _ := strings.Cut(unit, ".")
-		return of != name
-	})
-}
-
-func logOf(t *testing.T, d backends.Deployment) string {
-	t.Helper()
-	r, err := d.Host("server", 0).Logs(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	text, err := io.ReadAll(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
-}
-
-// get asks the server of backendtest for a variable of its environment.
-func get(ctx context.Context, h host.Host, name string) (string, error) {
-	client := http.Client{Transport: &http.Transport{DialContext: h.Dial, DisableKeepAlives: true}}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, h.URL()+"/?env="+name, http.NoBody)
-	if err != nil {
-		return "", err
-	}
-	resp, err := client.Do(req)
-	if err != nil {
-		return "", err
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	return string(text), err
-}
-
-func ready(t *testing.T, d backends.Deployment) {
-	t.Helper()
-	polltest.Until(t, "the server answers", func() bool {
-		_, err := get(t.Context(), d.Host("server", 0), "")
-		return err == nil
-	})
-}
 
 // Every argument and variable arrives byte by byte, whatever is in it.
 func TestLaunch_bytes(t *testing.T) {
@@ -282,218 +201,6 @@ func TestStop_stubborn(t *testing.T) {
 	}
 }
 
-// A connection that is cut is made again: the pod lives, the log goes on where
-// it was, and a request waits.
-func TestConnection_cut(t *testing.T) {
-	s := server(t)
-	wire := sshtest.Between(t, s)
-	b := configure(t, s, func(c *ssh.Config) { through(t, s, wire, c) })
-	sp := spec(t)
-	sp.Roles[0].Argv = func(a backends.Address) ([]string, error) {
-		self, err := os.Executable()
-		return []string{
-			"/bin/sh", "-c", `"$@" & i=0; while sleep 0.02; do i=$((i + 1)); echo "line $i"; done`, "engine",
-			self, "backendtest-server", a.String(),
-		}, err
-	}
-	d, _ := launch(t, b, sp)
-	ready(t, d)
-	for range 3 {
-		before := len(logOf(t, d))
-		polltest.Until(t, "the log goes on", func() bool { return len(logOf(t, d)) > before })
-		flying, err := d.Host("server", 0).Dial(t.Context(), "tcp", strings.TrimPrefix(d.Host("server", 0).URL(), "http://"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		ended := make(chan error, 1)
-		go func() {
-			_, err := flying.Read(make([]byte, 1))
-			ended <- err
-		}()
-		wire.Down(true)
-		select {
-		case err := <-ended:
-			if err == nil {
-				t.Error("a connection read something out of nothing")
-			}
-		case <-time.After(patience):
-			t.Fatal("a connection of a lost tunnel hangs")
-		}
-		flying.Close()
-		back := time.AfterFunc(300*time.Millisecond, func() { wire.Down(false) })
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
-		if _, err := get(ctx, d.Host("server", 0), ""); err != nil {
-			t.Errorf("a request while the connection is lost: %v", err)
-		}
-		cancel()
-		back.Stop()
-	}
-	if err := d.Err(); err != nil {
-		t.Fatalf("the deployment ended: %v", err)
-	}
-	n := 0
-	for line := range strings.Lines(logOf(t, d)) {
-		if rest, ok := strings.CutPrefix(line, "line "); ok && strings.HasSuffix(rest, "\n") {
-			n++
-			if rest != strconv.Itoa(n)+"\n" {
-				t.Fatalf("line %d of the log is %q", n, line)
-			}
-		}
-	}
-	if n == 0 {
-		t.Error("the log is empty")
-	}
-	stop(t, d)
-}
-
-// through leads a backend over a wire, with patience for a test.
-func through(t *testing.T, s *sshtest.Server, wire *sshtest.Proxy, c *ssh.Config) {
-	t.Helper()
-	known, err := os.ReadFile(s.KnownHosts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, key, _ := strings.Cut(string(known), " ")
-	c.KnownHosts = filepath.Join(t.TempDir(), "known_hosts")
-	line := fmt.Sprintf("[127.0.0.1]:%d %s", wire.Port, key)
-	if err := os.WriteFile(c.KnownHosts, []byte(line), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	c.Port = wire.Port
-}
-
-// A connection that stays lost ends the deployment, not the pod; when the host
-// is back, Stop ends that.
-func TestConnection_lostForGood(t *testing.T) {
-	s := server(t)
-	wire := sshtest.Between(t, s)
-	b := configure(t, s, func(c *ssh.Config) {
-		through(t, s, wire, c)
-		c.Reconnect = 500 * time.Millisecond
-	})
-	d, ref := launch(t, b, spec(t))
-	ready(t, d)
-	wire.Down(true)
-	select {
-	case <-d.Done():
-	case <-time.After(patience):
-		t.Fatal("nobody noticed")
-	}
-	var exit *backends.Exit
-	if err := d.Err(); err == nil || errors.As(err, &exit) || !strings.Contains(err.Error(), "connection is lost") {
-		t.Errorf("Err: %v", err)
-	}
-	if _, err := d.Host("server", 0).Dial(t.Context(), "tcp", "127.0.0.1:1"); err == nil {
-		t.Error("a dial into nowhere")
-	}
-	if len(pod(ref.Name)) == 0 {
-		t.Error("the pod ended with the connection")
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-	defer cancel()
-	if err := d.Stop(ctx); err == nil {
-		t.Error("Stop of what cannot be reached: no error")
-	}
-	wire.Down(false)
-	stop(t, d)
-	if left := pod(ref.Name); len(left) != 0 {
-		t.Errorf("left: %v", left)
-	}
-}
-
-// Where a start is cut off anywhere, the pod is there as a whole or not at all.
-func TestLaunch_cutAnywhere(t *testing.T) {
-	s := server(t)
-	wire := sshtest.Between(t, s)
-	workdir := t.TempDir()
-	b := configure(t, s, func(c *ssh.Config) {
-		through(t, s, wire, c)
-		c.Workdir = workdir
-	})
-	started, failed := 0, 0
-	for _, after := range []int64{0, 900, 3000, 12000, 20000, 25000, 30000, 36000, 42000, 48000, 54000, 60000} {
-		sp := spec(t)
-		sp.RunID = "run-of-cuts-" + rand.Text()
-		wire.CutAfter(after)
-		var l backendtest.Ledger
-		d, err := b.Launch(t.Context(), sp, &l)
-		wire.CutAfter(-1)
-		states := l.States()
-		if err != nil {
-			failed++
-			if len(states) > 0 && states[len(states)-1] != backends.Gone {
-				t.Errorf("cut after %d: the ledger has %v, and %v", after, states, err)
-			}
-		} else {
-			started++
-			ready(t, d)
-			stop(t, d)
-		}
-		if left := procfs.With(map[string]string{"SWEEP_RUN_ID": sp.RunID}); len(left) != 0 {
-			t.Errorf("cut after %d: left running %v", after, left)
-		}
-	}
-	t.Logf("%d started, %d failed", started, failed)
-	if started == 0 || failed == 0 {
-		t.Error("the cuts were all on one side of the start")
-	}
-	// Only names that are used up are left.
-	err := filepath.WalkDir(workdir, func(path string, e fs.DirEntry, err error) error {
-		if err == nil && !e.IsDir() && e.Name() != "gone" {
-			t.Errorf("left: %s", path)
-		}
-		return err
-	})
-	if err != nil {
-		t.Error(err)
-	}
-}
-
-// A pod that may still come is prevented by its name.
-func TestTerminate_beforeTheStart(t *testing.T) {
-	b := configure(t, server(t))
-	sp := spec(t)
-	l := &backendtest.Ledger{}
-	l.Fail = func(a backends.Transition) error {
-		if a.State != backends.Sent {
-			return nil
-		}
-		// Another sweep ends it while this one is about to start it.
-		name := l.Transitions()[0].Name
-		return b.Terminate(context.WithoutCancel(t.Context()), backends.Ref{Kind: ssh.Kind, Pod: sp.Pod, Name: name, Details: l.Transitions()[0].At})
-	}
-	d, err := b.Launch(t.Context(), sp, l)
-	if err == nil {
-		stop(t, d)
-		t.Fatal("a name was used twice")
-	}
-	if states := l.States(); states[len(states)-1] != backends.Gone {
-		t.Errorf("the ledger has %v (%v)", states, err)
-	}
-}
-
-func TestTerminate_refuses(t *testing.T) {
-	b := configure(t, server(t))
-	name := backends.NewName("o", "r", time.Now()).String()
-	for what, ref := range map[string]backends.Ref{
-		"another kind": {Kind: "docker", Name: name, ID: "x"},
-		"no name":      {Kind: ssh.Kind, ID: "x"},
-		"a path":       {Kind: ssh.Kind, Name: "../../etc", ID: "x"},
-	} {
-		if err := b.Terminate(t.Context(), ref); !errors.Is(err, backends.ErrNotFound) {
-			t.Errorf("%s: %v", what, err)
-		}
-	}
-	// A server that is not found is taken for gone; of another host nothing is known.
-	there := backends.Ref{Kind: ssh.Kind, Name: name, ID: "x", Details: map[string]string{"host": "elsewhere"}}
-	if err := b.Terminate(t.Context(), there); err == nil || errors.Is(err, backends.ErrNotFound) {
-		t.Errorf("another host: %v", err)
-	}
-	if err := b.Terminate(t.Context(), backends.Ref{Kind: ssh.Kind, Name: name, ID: name + "@x"}); err != nil {
-		t.Errorf("a pod that is gone: %v", err)
-	}
-}
-
 // Directly reached, a server wants a key, which no other has.
 func TestDirect(t *testing.T) {
 	b := configure(t, server(t), func(c *ssh.Config) { c.Network = "direct" })
@@ -608,31 +315,6 @@ func TestKeepAndAdopt(t *testing.T) {
 	}
 }
 
-// A deadline that passes ends a connection through the tunnel, and says so.
-func TestDial_deadline(t *testing.T) {
-	d, _ := launch(t, configure(t, server(t)), spec(t))
-	ready(t, d)
-	h := d.Host("server", 0)
-	conn, err := h.Dial(t.Context(), "tcp", strings.TrimPrefix(h.URL(), "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	if err := conn.SetReadDeadline(time.Now().Add(50 * time.Millisecond)); err != nil {
-		t.Fatal(err)
-	}
-	var timeout net.Error
-	if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) || !errors.As(err, &timeout) || !timeout.Timeout() {
-		t.Errorf("got %v", err)
-	}
-	if _, err := h.Dial(t.Context(), "tcp", "127.0.0.1:1"); err == nil {
-		t.Error("a port that nobody listens on")
-	}
-	if err := d.Err(); err != nil {
-		t.Errorf("the deployment ended: %v", err)
-	}
-}
-
 // Two roles, one with two replicas: all are reached, and the end of one is told.
 func TestLaunch_roles(t *testing.T) {
 	sp := spec(t)
@@ -664,77 +346,5 @@ func TestLaunch_roles(t *testing.T) {
 	var exit *backends.Exit
 	if !errors.As(d.Err(), &exit) || exit.Role != "server" || exit.Replica != 1 || exit.Signal != "killed" {
 		t.Errorf("got %+v", d.Err())
-	}
-}
-
-// withRun are the living processes of a run's pods.
-func withRun(run string) []procfs.Process {
-	return procfs.With(map[string]string{backends.MarkRun: run})
-}
-
-// A name that is used up is so for every unit of its pod.
-func TestTerminate_beforeTheSecond(t *testing.T) {
-	b := configure(t, server(t))
-	sp := spec(t)
-	var l backendtest.Ledger
-	sp.Roles = append(sp.Roles, sp.Roles[0])
-	sp.Roles[1].Name = "second"
-	sp.Roles[0].Started = func(ctx context.Context, _ host.Host, _ int) error {
-		return b.Terminate(ctx, backends.Ref{Kind: ssh.Kind, Pod: sp.Pod, Name: l.Transitions()[0].Name, Details: l.Transitions()[0].At})
-	}
-	d, err := b.Launch(t.Context(), sp, &l)
-	if err == nil {
-		stop(t, d)
-		t.Fatal("a name was used again")
-	}
-	if left := pod(l.Transitions()[0].Name); len(left) != 0 {
-		t.Errorf("left: %v (%v)", left, err)
-	}
-	if states := l.States(); states[len(states)-1] != backends.Gone {
-		t.Errorf("the ledger has %v (%v)", states, err)
-	}
-}
-
-// A pod of an older version, several processes of one name in one folder, is ended by
-// that name.
-func TestTerminate_olderPod(t *testing.T) {
-	var workdir string
-	b := configure(t, server(t), func(c *ssh.Config) { workdir = c.Workdir })
-	sp := spec(t)
-	sp.Owner = "owner-" + rand.Text()
-	name := backends.NewName(sp.Owner, sp.RunID, sp.Expires).String()
-	dir := filepath.Join(workdir, name)
-	for n := range 2 {
-		if err := os.MkdirAll(filepath.Join(dir, strconv.Itoa(n)), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		cmd := exec.Command("setsid", "sleep", "1000")
-		cmd.Env = append(os.Environ(), "SWEEP_SSH_POD="+name)
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		ended := make(chan struct{})
-		go func() { _ = cmd.Wait(); close(ended) }()
-		defer func() { _ = cmd.Process.Kill(); <-ended }()
-	}
-	var marks strings.Builder
-	for mark, value := range backends.Marks(sp) {
-		fmt.Fprintf(&marks, "%s=%s\n", mark, value)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "marks"), []byte(marks.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	list, err := b.List(t.Context(), sp.Owner)
-	if err != nil || len(list) != 1 || list[0].Pod != sp.Pod {
-		t.Fatalf("List: %+v, %v", list, err)
-	}
-	if err := b.Terminate(t.Context(), list[0].Ref); err != nil {
-		t.Error(err)
-	}
-	if left := pod(name); len(left) != 0 {
-		t.Errorf("left: %v", left)
-	}
-	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("its folder is left: %v", err)
 	}
 }

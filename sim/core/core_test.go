@@ -2,10 +2,8 @@ package core
 
 import (
 	"cmp"
-	"errors"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -77,6 +75,7 @@ type trace struct {
 }
 
 func (r trace) ttft() time.Duration { return r.timing.First - r.timing.Arrived }
+
 func (r trace) tpot() time.Duration {
 	return (r.timing.Last - r.timing.First) / time.Duration(r.tokens-1)
 }
@@ -265,70 +264,6 @@ func TestPreemption_underASmallCache(t *testing.T) {
 	}
 }
 
-func TestPrefixHits_cutTTFT(t *testing.T) {
-	shared := prompt(7, 2000)
-	second := append(slices.Clone(shared), prompt(8, 40)...)
-	load := []arrival{{prompt: shared, out: 4}, {at: time.Second * 10, prompt: second, out: 4}}
-
-	cfg := config(t, nil)
-	on := New(cfg)
-	with := play(t, on, load)
-	cfg.PrefixCaching = false
-	off := New(cfg)
-	without := play(t, off, load)
-
-	if with[1].cached != 2000 || without[1].cached != 0 {
-		t.Errorf("cached %d with, %d without", with[1].cached, without[1].cached)
-	}
-	if with[0].ttft() != without[0].ttft() {
-		t.Errorf("the first request: %v with, %v without", with[0].ttft(), without[0].ttft())
-	}
-	if with[1].ttft() > without[1].ttft()/4 {
-		t.Errorf("a hit of 2000 tokens brings TTFT only from %v to %v", without[1].ttft(), with[1].ttft())
-	}
-	if s := on.Stats(); s.PrefixQueries != 4040 || s.PrefixHits != 2000 {
-		t.Errorf("%d hits of %d queries", s.PrefixHits, s.PrefixQueries)
-	}
-	if s := off.Stats(); s.PrefixQueries != 0 {
-		t.Errorf("%d queries without a cache", s.PrefixQueries)
-	}
-	// The whole prompt again: its last token is computed all the same.
-	if again := play(t, on, []arrival{{at: time.Second * 20, prompt: shared, out: 1}})[0]; again.cached != 1984 {
-		t.Errorf("%d tokens of the same prompt are cached, want 1984", again.cached)
-	}
-	if !on.ResetPrefixCache() {
-		t.Error("an idle cache is not reset")
-	}
-	if again := play(t, on, []arrival{{at: time.Second * 30, prompt: shared, out: 1}})[0]; again.cached != 0 {
-		t.Errorf("%d tokens cached after a reset", again.cached)
-	}
-}
-
-func TestPrefixCache_refusesAResetInUse(t *testing.T) {
-	e := New(config(t, nil))
-	e.Add(0, Request{Prompt: prompt(1, 100), MaxTokens: 2})
-	e.Begin(0)
-	e.End()
-	if e.ResetPrefixCache() {
-		t.Error("the cache was reset under a running sequence")
-	}
-}
-
-func TestPrefixCache_evictsTheOldest(t *testing.T) {
-	cfg := config(t, func(o *Options) { o.Blocks, o.MaxModelLen = 40, 512 })
-	e := New(cfg)
-	a, b := prompt(1, 256), prompt(2, 256) // 16 blocks each, and one more for the answer
-	play(t, e, []arrival{{prompt: a, out: 4}})
-	play(t, e, []arrival{{at: time.Second, prompt: b, out: 4}})
-	play(t, e, []arrival{{at: 2 * time.Second, prompt: prompt(3, 256), out: 4}}) // pushes a out
-	if r := play(t, e, []arrival{{at: 3 * time.Second, prompt: b, out: 4}})[0]; r.cached != 240 {
-		t.Errorf("%d tokens of the younger prefix survived, want all 15 blocks that count", r.cached)
-	}
-	if r := play(t, e, []arrival{{at: 4 * time.Second, prompt: a, out: 4}})[0]; r.cached > 64 {
-		t.Errorf("%d tokens of the oldest prefix survived, though 17 of 34 other blocks were wanted", r.cached)
-	}
-}
-
 func TestPrefill_delaysDecodeUnlessChunked(t *testing.T) {
 	// A long prompt comes while another sequence decodes.
 	load := []arrival{{prompt: prompt(1, 16), out: 300}, {at: time.Second, prompt: prompt(2, 4000), out: 4}}
@@ -411,135 +346,6 @@ func TestAbort_freesEverything(t *testing.T) {
 	e.Abort(3) // once more is no error
 }
 
-// TestCache_neverLosesABlock drives the pool with random loads: whatever
-// happens, all blocks are free at the end and each is in the ring once.
-func TestCache_neverLosesABlock(t *testing.T) {
-	for seed := range 20 {
-		r := rand.New(rand.NewPCG(uint64(seed), 2))
-		cfg := config(t, func(o *Options) { o.Blocks, o.MaxModelLen, o.MaxSeqs = 33, 512, 6 })
-		e := New(cfg)
-		var load []arrival
-		for range 60 {
-			a := arrival{at: time.Duration(r.IntN(3000)) * time.Millisecond, prompt: prompt(r.IntN(4), 1+r.IntN(400)), out: 1 + r.IntN(100)}
-			if r.IntN(4) == 0 {
-				a.abortAt = a.at + time.Duration(r.IntN(2000))*time.Millisecond
-			}
-			load = append(load, a)
-		}
-		play(t, e, load)
-		seen := map[int32]bool{}
-		for b := e.cache.next[33]; b != 33; b = e.cache.next[b] {
-			if seen[b] || e.cache.refs[b] != 0 {
-				t.Fatalf("seed %d: block %d is twice in the free list, or in use", seed, b)
-			}
-			seen[b] = true
-		}
-		if len(seen) != 33 || e.cache.free != 33 {
-			t.Fatalf("seed %d: %d of 33 blocks are free (count %d)", seed, len(seen), e.cache.free)
-		}
-	}
-}
-
-func TestPlan_errors(t *testing.T) {
-	for _, c := range []struct {
-		name   string
-		change func(*Options)
-		want   string // start
-		part   string
-	}{
-		{
-			"type", func(o *Options) { o.GPU, o.DType = gpu(t, "t4"), "bfloat16" },
-			"ValueError: Bfloat16 is only supported on GPUs with compute capability of at least 8.0.", "Your Tesla T4 GPU has compute capability 7.5.",
-		},
-		{
-			"weights", func(o *Options) { o.Model = model(t, "Llama-3.1-70B") },
-			"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 256.00 MiB. GPU 0 has a total capacity of 15.50 GiB of which", "",
-		},
-		{
-			"nothing left", func(o *Options) { o.MemoryUtilization = 0.2 },
-			"ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when initializing the engine.", "",
-		},
-		{
-			"longest sequence", func(o *Options) { o.MemoryUtilization, o.MaxModelLen = 0.28, 32768 },
-			"ValueError: To serve at least one request with the model's max seq len (32768), (0.88 GiB KV cache is needed, which is larger than the available KV cache memory (", "the estimated maximum model length is ",
-		},
-		{
-			"busy", func(o *Options) { o.BusyBytes = 10 << 30 },
-			"ValueError: Free memory on device cuda:0 (5.50/15.50 GiB) on startup is less than desired GPU memory utilization (0.80, 12.40 GiB).", "",
-		},
-		{
-			"sampler", func(o *Options) { o.MemoryUtilization, o.MaxSeqs, o.MaxBatchedTokens = 0.99, 1024, 2048 },
-			"RuntimeError: CUDA out of memory occurred when warming up sampler with 1024 dummy requests.", "",
-		},
-		{
-			"heads", func(o *Options) { o.GPUs = 8 },
-			"ValueError: Total number of attention heads (12) must be divisible by tensor parallel size (8).", "",
-		},
-		{
-			"context", func(o *Options) { o.MaxModelLen = 40000 },
-			"ValueError: User-specified max_model_len (40000) is greater than the derived max_model_len (max_position_embeddings=32768", "",
-		},
-		{
-			"whole prompts", func(o *Options) { o.NoChunkedPrefill, o.MaxBatchedTokens = true, 2048 },
-			"ValueError: max_num_batched_tokens (2048) is smaller than max_model_len (4096).", "",
-		},
-		{
-			"budget", func(o *Options) { o.MaxBatchedTokens = 100 },
-			"ValueError: max_num_batched_tokens (100) must be greater than or equal to max_num_seqs (128).", "",
-		},
-	} {
-		o := Options{Model: model(t, "Qwen/Qwen2.5-1.5B-Instruct"), GPU: gpu(t, "rtx-2000-ada"), MemoryUtilization: 0.8, MaxModelLen: 4096, MaxSeqs: 128}
-		c.change(&o)
-		_, err := Plan(o)
-		var start *StartError
-		if !errors.As(err, &start) || !strings.HasPrefix(start.Text, c.want) || !strings.Contains(start.Text, c.part) {
-			t.Errorf("%s:\n got %v\nwant %s", c.name, err, c.want)
-		}
-	}
-}
-
-func TestPlan_defaults(t *testing.T) {
-	for _, c := range []struct {
-		gpu                string
-		seqs, tokens       int
-		dtype              string
-		minTokens, maxCach int // capacity of the cache
-	}{
-		{"t4", 256, 2048, "float16", 300_000, 400_000},
-		{"a100-80gb", 256, 2048, "bfloat16", 2_000_000, 3_000_000},
-		{"h100", 1024, 8192, "bfloat16", 2_000_000, 3_000_000},
-	} {
-		got, err := Plan(Options{Model: model(t, "Qwen/Qwen2.5-1.5B-Instruct"), GPU: gpu(t, c.gpu)})
-		if err != nil {
-			t.Errorf("%s: %v", c.gpu, err)
-			continue
-		}
-		if got.MaxSeqs != c.seqs || got.MaxBatchedTokens != c.tokens || got.DType != c.dtype || got.MaxModelLen != 32768 || got.MemoryUtilization != 0.92 {
-			t.Errorf("%s: %+v", c.gpu, got)
-		}
-		if n := got.KVTokens(); n < c.minTokens || n > c.maxCach {
-			t.Errorf("%s: room for %d tokens, want %d to %d", c.gpu, n, c.minTokens, c.maxCach)
-		}
-		if got.Fallback != (c.gpu == "t4") {
-			t.Errorf("%s: fallback %v", c.gpu, got.Fallback)
-		}
-	}
-}
-
-func TestPlan_memoryIsMonotone(t *testing.T) {
-	last := -1
-	for _, u := range []float64{0.35, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9} {
-		c := config(t, func(o *Options) { o.MemoryUtilization = u })
-		if c.Blocks <= last {
-			t.Errorf("utilization %.2f has %d blocks, less has %d", u, c.Blocks, last)
-		}
-		last = c.Blocks
-		if budget := u * float64(c.GPU.Memory()); float64(c.UsedBytes()) > budget {
-			t.Errorf("utilization %.2f uses %d of %.0f bytes", u, c.UsedBytes(), budget)
-		}
-	}
-}
-
 func BenchmarkStep(b *testing.B) {
 	e := New(config(b, nil))
 	for i := range 128 {
@@ -560,57 +366,6 @@ func BenchmarkStep(b *testing.B) {
 	}
 }
 
-// TestReceived: a prompt whose cache comes from elsewhere costs one token's
-// computing and all its blocks, and is found by the next one like it.
-func TestReceived(t *testing.T) {
-	e := New(config(t, nil))
-	p := prompt(1, 1000)
-	e.Add(0, Request{Prompt: p, MaxTokens: 1, Received: len(p)})
-	step, ok := e.Begin(0)
-	if !ok || step.Prefill != 1 {
-		t.Fatalf("computes %d tokens of the prompt, want 1", step.Prefill)
-	}
-	if got, want := e.Stats().KVUsage*float64(e.cfg.Blocks), float64(blocksFor(len(p))); got < want-0.5 || got > want+0.5 {
-		t.Errorf("%.1f blocks in use, want %v", got, want)
-	}
-	if out := e.End(); len(out) != 1 || out[0].Cached != 0 || out[0].Prompt != len(p) {
-		t.Errorf("%+v", out)
-	}
-	e.Add(step.End, Request{Prompt: p, MaxTokens: 1})
-	if step, _ := e.Begin(step.End); step.Prefill != len(p)-(len(p)-1)/BlockSize*BlockSize {
-		t.Errorf("the same prompt computes %d tokens", step.Prefill)
-	}
-}
-
-// TestDivisions: the same card under each way to divide it. By hand: an L4 has
-// 22.5 GiB less the driver's half; the model's weights are w, its largest step
-// takes a.
-// TestKnown: a prompt that counts as known is counted as a hit, whole blocks of
-// it, and is answered as fast as one.
-func TestKnown(t *testing.T) {
-	p := prompt(1, 1000)
-	run := func(r Request) (time.Duration, Output, Stats) {
-		e := New(config(t, nil))
-		r.Prompt, r.MaxTokens = p, 1
-		e.Add(0, r)
-		e.Begin(0)
-		out := e.End()
-		if len(out) != 1 {
-			t.Fatalf("%d tokens in one step", len(out))
-		}
-		return out[0].First, out[0], e.Stats()
-	}
-	cold, first, _ := run(Request{})
-	warm, known, stats := run(Request{Known: len(p)})
-	want := (len(p) - 1) / BlockSize * BlockSize
-	if first.Cached != 0 || known.Cached != want || stats.PrefixHits != want || stats.PrefixQueries != len(p) {
-		t.Errorf("%d and %d tokens cached, %d of %d by the counters, want %d", first.Cached, known.Cached, stats.PrefixHits, stats.PrefixQueries, want)
-	}
-	if warm >= cold/2 {
-		t.Errorf("the first token after %v, and where the prompt is known after %v", cold, warm)
-	}
-}
-
 // TestStretch: a step takes what it is stretched to, and what follows comes later
 // by as much.
 func TestStretch(t *testing.T) {
@@ -625,61 +380,5 @@ func TestStretch(t *testing.T) {
 	a, b := play(t, New(plain), load)[0], play(t, New(slow), load)[0]
 	if a.ttft() != b.ttft() || b.timing.Last-a.timing.Last != 4*time.Second {
 		t.Errorf("first tokens after %v and %v, last ones at %v and %v", a.ttft(), b.ttft(), a.timing.Last, b.timing.Last)
-	}
-}
-
-func TestDivisions(t *testing.T) {
-	o := Options{Model: model(t, "Qwen/Qwen2.5-1.5B-Instruct"), GPU: gpu(t, "l4"), MemoryUtilization: 0.5, MaxModelLen: 4096, MaxSeqs: 64}
-	plan := func(change func(*Options)) *Config {
-		t.Helper()
-		o := o
-		change(&o)
-		c, err := Plan(o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return c
-	}
-	total := float64(o.GPU.Memory() - DriverReserve)
-	base := plan(func(*Options) {})
-	weights, work := float64(base.WeightBytes), float64(base.WorkBytes)
-	for _, c := range []struct {
-		name string
-		got  *Config
-		want float64 // bytes of the cache
-	}{
-		{"of the total", base, total/2 - weights - work},
-		{"static", plan(func(o *Options) { o.Division = Static }), total/2 - weights},
-		{"of what is free", plan(func(o *Options) { o.Division = OfFree }), (total - weights - work) / 2},
-		{"of what another process leaves", plan(func(o *Options) { o.Division, o.BusyBytes = OfFree, 4<<30 }), (total - 4<<30 - weights - work) / 2},
-		{"fixed", plan(func(o *Options) { o.Division, o.Blocks = Fixed, 1000 }), 1000 * BlockSize * base.KVBytesPerToken()},
-		{"bounded", plan(func(o *Options) { o.KVTokens = 8192 }), 8192 * base.KVBytesPerToken()},
-	} {
-		block := base.KVBytesPerToken() * BlockSize
-		if got := float64(c.got.KVBytes); got > c.want || got < c.want-block {
-			t.Errorf("%s: a cache of %.0f bytes, want %.0f less at most a block", c.name, got, c.want)
-		}
-	}
-	if c := plan(func(o *Options) { o.ShrinkLen, o.KVTokens = true, 1024 }); c.MaxModelLen != 1024 {
-		t.Errorf("with a cache of 1024 tokens the longest sequence is %d", c.MaxModelLen)
-	}
-	for _, c := range []struct {
-		name   string
-		cause  Cause
-		change func(*Options)
-	}{
-		{"weights beyond a static share", NoCache, func(o *Options) { o.Division, o.MemoryUtilization = Static, 0.1 }},
-		{"a static share that leaves nothing", NoSampler, func(o *Options) { o.Division, o.MemoryUtilization, o.MaxSeqs = Static, 0.95, 512 }},
-		{"a fixed cache that does not fit", NoCache, func(o *Options) { o.Division, o.Blocks = Fixed, 1_000_000 }},
-		{"a bound below the longest sequence", SmallCache, func(o *Options) { o.Division, o.KVTokens = OfFree, 1024 }},
-		{"a step that does not fit", NoStep, func(o *Options) { o.Division, o.MaxBatchedTokens = OfFree, 1_000_000 }},
-	} {
-		o := o
-		c.change(&o)
-		_, err := Plan(o)
-		start, ok := errors.AsType[*StartError](err)
-		if !ok || start.Cause != c.cause || start.Text == "" || start.Want < start.Free && c.cause != NoCache {
-			t.Errorf("%s: %+v", c.name, err)
-		}
 	}
 }

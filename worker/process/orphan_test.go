@@ -40,7 +40,7 @@ func coordinate(url string) {
 		panic(err)
 	}
 	fmt.Println(strings.Trim(fmt.Sprint(p.PIDs()), "[]"))
-	_, err = g.Run(ctx, worker.Load{Source: closed(6, 5_000_000)}, &kept{}, load.Options{Anchor: result.NewAnchor()})
+	_, err = g.Run(ctx, worker.Load{Source: closed(6, 5_000_000)}, &loadtest.Kept{}, load.Options{Anchor: result.NewAnchor()})
 	panic(err)
 }
 

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -18,24 +17,6 @@ import (
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/worker"
 )
-
-// A kept records requests.
-type kept struct {
-	mu  sync.Mutex
-	all []result.Request
-}
-
-func (k *kept) Record(q result.Request) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.all = append(k.all, q)
-}
-
-func (k *kept) n() int {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return len(k.all)
-}
 
 func join(t *testing.T, url string, at []worker.Address) *worker.Group {
 	t.Helper()
@@ -81,9 +62,9 @@ func TestClients_killed(t *testing.T) {
 	defer e.Close()
 	p := processes(t, 3)
 	g := join(t, e.URL, p.Addresses())
-	var rec kept
+	var rec loadtest.Kept
 	go func() {
-		polltest.Within(polltest.Patience, func() bool { return rec.n() >= 20 })
+		polltest.Within(polltest.Patience, func() bool { return rec.N() >= 20 })
 		_ = syscall.Kill(p.PIDs()[1], syscall.SIGKILL)
 	}()
 	h, err := g.Run(t.Context(), worker.Load{Source: closed(6, 1_000_000)}, &rec, load.Options{Anchor: result.NewAnchor()})
@@ -93,8 +74,8 @@ func TestClients_killed(t *testing.T) {
 	if s := h.Shards; s[0].Lost != "" || s[2].Lost != "" || !strings.Contains(s[1].Lost, "signal: killed") {
 		t.Errorf("%+v", s)
 	}
-	if rec.n() < 20 {
-		t.Errorf("%d records", rec.n())
+	if rec.N() < 20 {
+		t.Errorf("%d records", rec.N())
 	}
 }
 
@@ -106,9 +87,9 @@ func TestClients_stopped(t *testing.T) {
 	g := join(t, e.URL, p.Addresses())
 	c := closed(6, 0)
 	c.Duration = 4 * time.Second
-	var rec kept
+	var rec loadtest.Kept
 	go func() {
-		polltest.Within(polltest.Patience, func() bool { return rec.n() >= 20 })
+		polltest.Within(polltest.Patience, func() bool { return rec.N() >= 20 })
 		_ = syscall.Kill(p.PIDs()[1], syscall.SIGSTOP)
 		time.Sleep(3 * time.Second) // the stop itself
 		_ = syscall.Kill(p.PIDs()[1], syscall.SIGCONT)
