@@ -1,14 +1,13 @@
 package capacity
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	"sweep.dev/sweep/report"
+	"sweep.dev/sweep/report/reporttest"
 	"sweep.dev/sweep/result"
-	"sweep.dev/sweep/result/objective"
 	"sweep.dev/sweep/rundir"
 	"sweep.dev/sweep/search"
 )
@@ -19,49 +18,22 @@ func run(edge float64, most int) *report.Run { return runOn([]string{""}, []floa
 
 // runOn is one on as many devices, each with its edge.
 func runOn(cards []string, edges []float64, most int) *report.Run {
-	s := report.Search{
-		Settings: search.Settings{
-			Levels: search.Levels{1, 2, 3, 4, 6, 8}, Objectives: []string{"fast"}, Confidence: 0.99,
-			Trials: 3, MaxTrials: 12, MaxProbes: 80, Seed: 1, Devices: len(cards),
+	return reporttest.Searched{
+		Axis: "concurrency", GPU: "l4", Levels: search.Levels{1, 2, 3, 4, 6, 8}, MaxProbes: 80, Edges: edges[:len(cards)], Most: most,
+		Row: func(level float64, device int, kept bool) result.Row {
+			row := result.Row{
+				"cost_usd": 0.01, "throughput_tok_s": 100 * level, "usd_per_1m_output_tokens": 0.5,
+				"mean_requests_running": 3.0, "mean_requests_waiting": 0.0,
+			}
+			if cards[device] != "" {
+				row["gpu_uuid"] = cards[device]
+			}
+			if !kept {
+				row["mean_requests_waiting"] = 4.5
+			}
+			return row
 		},
-		Axis: "concurrency", Label: "vllm l4",
-	}
-	r := &report.Run{State: &rundir.State{}, Resolved: report.Resolved{Columns: result.Columns(result.Extra{})}}
-	for _, x := range s.Levels {
-		id := fmt.Sprintf("c%v", x)
-		s.Cells = append(s.Cells, id)
-		r.Resolved.Cells = append(r.Resolved.Cells, report.Cell{ID: id, Settings: []report.Setting{
-			{Column: "gpu", Server: true, Text: "l4", Value: "l4"}, {Column: "max_tokens", Text: "max_tokens=8", Value: 8.0}, {Column: "concurrency", Amount: true, Value: x},
-		}})
-	}
-	r.Resolved.Searches = []report.Search{s}
-	var outcomes []search.Outcome
-	for len(outcomes) < most {
-		p, ok := search.Next(s.Settings, outcomes)
-		if !ok {
-			break
-		}
-		part := result.SLOPart{Expr: "p95_ttft_ms < 200", Rule: result.RuleShare, Confidence: 0.95, Allowed: 0.05, Requests: 400, N: 400, Deff: 1}
-		row := result.Row{
-			"status": result.StatusOK, "valid": true, "requests": int64(400), "cost_usd": 0.01,
-			"throughput_tok_s": 100 * s.Levels[p.Level], "usd_per_1m_output_tokens": 0.5,
-			"mean_requests_running": 3.0, "mean_requests_waiting": 0.0,
-		}
-		if cards[p.Device] != "" {
-			row["gpu_uuid"] = cards[p.Device]
-		}
-		if s.Levels[p.Level] >= edges[p.Device] {
-			part.Over = 100
-			row["mean_requests_waiting"] = 4.5
-		}
-		slo := objective.PoolAt([]result.SLOResult{{Name: "fast", Expr: part.Expr, Parts: []result.SLOPart{part}, Verdict: result.SLOPass}}, 0.95)
-		o := &result.Outcome{CellID: s.Cells[p.Level], Trial: p.Trial, Row: row, SLOs: []result.SLOResult{slo}}
-		r.Trials = append(r.Trials, report.Trial{Key: rundir.Key{Cell: o.CellID, Trial: o.Trial}, Outcome: o})
-		one := search.Of(o)
-		one.Probe = p
-		outcomes = append(outcomes, one)
-	}
-	return r
+	}.Run()
 }
 
 func said(r *report.Run) string {

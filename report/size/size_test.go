@@ -7,9 +7,8 @@ import (
 	"testing"
 
 	"sweep.dev/sweep/report"
+	"sweep.dev/sweep/report/reporttest"
 	"sweep.dev/sweep/result"
-	"sweep.dev/sweep/result/objective"
-	"sweep.dev/sweep/rundir"
 	"sweep.dev/sweep/search"
 )
 
@@ -23,46 +22,16 @@ type kind struct {
 
 // measured is a run of one search, which has ended.
 func measured(k kind) *report.Run {
-	s := report.Search{
-		Settings: search.Settings{
-			Levels: search.Levels{5, 10, 15, 20, 25, 30}, Objectives: []string{"fast"}, Confidence: 0.99,
-			Trials: 3, MaxTrials: 12, MaxProbes: 200, Seed: 1, Devices: len(k.edges),
+	return reporttest.Searched{
+		Axis: k.axis, GPU: k.gpu, Levels: search.Levels{5, 10, 15, 20, 25, 30}, MaxProbes: 200, Edges: k.edges,
+		Row: func(_ float64, device int, _ bool) result.Row {
+			row := result.Row{"gpu_count": int64(2), "gpu_uuid": fmt.Sprintf("GPU-%s-%d", k.gpu, device), "conditions_digest": "same"}
+			if k.price > 0 {
+				row["usd_per_hour"] = k.price
+			}
+			return row
 		},
-		Axis: k.axis, Label: "vllm " + k.gpu,
-	}
-	r := &report.Run{Dir: "runs/" + k.gpu, State: &rundir.State{}, Resolved: report.Resolved{Columns: result.Columns(result.Extra{})}}
-	for _, x := range s.Levels {
-		id := fmt.Sprintf("c%v", x)
-		s.Cells = append(s.Cells, id)
-		r.Resolved.Cells = append(r.Resolved.Cells, report.Cell{ID: id, Settings: []report.Setting{
-			{Column: "gpu", Server: true, Text: k.gpu, Value: k.gpu}, {Column: "max_tokens", Text: "max_tokens=8", Value: 8.0}, {Column: k.axis, Amount: true, Value: x},
-		}})
-	}
-	r.Resolved.Searches = []report.Search{s}
-	var outcomes []search.Outcome
-	for {
-		p, ok := search.Next(s.Settings, outcomes)
-		if !ok {
-			return r
-		}
-		part := result.SLOPart{Expr: "p95_ttft_ms < 200", Rule: result.RuleShare, Confidence: 0.95, Allowed: 0.05, Requests: 400, N: 400, Deff: 1}
-		row := result.Row{
-			"status": result.StatusOK, "valid": true, "requests": int64(400), "gpu_count": int64(2),
-			"gpu_uuid": fmt.Sprintf("GPU-%s-%d", k.gpu, p.Device), "conditions_digest": "same",
-		}
-		if k.price > 0 {
-			row["usd_per_hour"] = k.price
-		}
-		if s.Levels[p.Level] >= k.edges[p.Device] {
-			part.Over = 100
-		}
-		slo := objective.PoolAt([]result.SLOResult{{Name: "fast", Expr: part.Expr, Parts: []result.SLOPart{part}, Verdict: result.SLOPass}}, 0.95)
-		o := &result.Outcome{CellID: s.Cells[p.Level], Trial: p.Trial, Row: row, SLOs: []result.SLOResult{slo}}
-		r.Trials = append(r.Trials, report.Trial{Key: rundir.Key{Cell: o.CellID, Trial: o.Trial}, Outcome: o})
-		one := search.Of(o)
-		one.Probe = p
-		outcomes = append(outcomes, one)
-	}
+	}.Run()
 }
 
 func TestOf(t *testing.T) {
