@@ -102,11 +102,18 @@ func (c *Client) Get(ctx context.Context, path string, out any) error {
 	return c.ask(ctx, call{method: http.MethodGet, path: path}, out)
 }
 
+// GetDated is [Client.Get], and says what time it was by the server's clock when it
+// answered, cut to the second (the header Date). The zero time if it does not say.
+func (c *Client) GetDated(ctx context.Context, path string, out any) (at time.Time, err error) {
+	return at, c.ask(ctx, call{method: http.MethodGet, path: path, date: &at}, out)
+}
+
 // A call is one question to the server.
 type call struct {
 	method, path string
 	kind         string // of the body; "" is application/json
 	body         []byte
+	date         *time.Time // where the server's time goes; nil: it is not wanted
 	// notTwice says that the server may have done it where it says that it was not
 	// available, so that the question is not put again then.
 	notTwice bool
@@ -138,6 +145,9 @@ func (c *Client) once(ctx context.Context, q call, out any) (pause time.Duration
 		return -1, err
 	}
 	defer resp.Body.Close()
+	if q.date != nil {
+		*q.date, _ = http.ParseTime(resp.Header.Get("Date")) // the zero time if that is none
+	}
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	switch {
 	case err != nil && ctx.Err() != nil:

@@ -77,6 +77,28 @@ func TestGet_refusals(t *testing.T) {
 	}
 }
 
+// The server's clock is that of its answer, and unknown if it does not tell it.
+func TestGetDated(t *testing.T) {
+	t.Parallel()
+	for header, want := range map[string]time.Time{
+		"Thu, 26 Nov 2026 09:00:01 GMT": time.Date(2026, 11, 26, 9, 0, 1, 0, time.UTC),
+		"soon":                          {},
+		"":                              {},
+	} {
+		api := connect(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header()["Date"] = nil // not the one that Go adds
+			if header != "" {
+				w.Header().Set("Date", header)
+			}
+			fmt.Fprint(w, `{"metadata":{"name":"a"}}`)
+		})
+		var got item
+		if at, err := api.GetDated(t.Context(), "/api/v1/pods/a", &got); err != nil || !at.Equal(want) || got.Metadata.Name != "a" {
+			t.Errorf("%q: %v, %v, %+v", header, at, err, got)
+		}
+	}
+}
+
 // A busy server is asked again, as often as is bearable.
 func TestGet_busy(t *testing.T) {
 	t.Parallel()

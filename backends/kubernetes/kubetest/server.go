@@ -28,6 +28,7 @@ type Server struct {
 	mu      sync.Mutex
 	objects map[string]Object // by path
 	before  func(w http.ResponseWriter, r *http.Request, do func()) bool
+	skew    time.Duration
 	suspend bool
 	stopped bool // the controllers
 	denied  []string
@@ -77,6 +78,12 @@ current-context: lab
 func (f *Server) Before(by func(w http.ResponseWriter, r *http.Request, do func()) bool) {
 	f.with(func() { f.before = by })
 }
+
+// Clock sets the cluster's clock: so far before that of this machine.
+func (f *Server) Clock(ahead time.Duration) { f.with(func() { f.skew = ahead }) }
+
+// now is the time by the cluster's clock. The lock is held.
+func (f *Server) now() time.Time { return time.Now().Add(f.skew).UTC() }
 
 // Suspend lets new Jobs be suspended, as Kueue does.
 func (f *Server) Suspend() { f.with(func() { f.suspend = true }) }
@@ -152,7 +159,7 @@ func (f *Server) with(do func()) {
 // put adds what the API server adds.
 func (f *Server) put(path string, o Object) {
 	o.Set(rand.Text(), "metadata", "uid")
-	o.Set(time.Now().UTC().Format(time.RFC3339), "metadata", "creationTimestamp")
+	o.Set(f.now().Format(time.RFC3339), "metadata", "creationTimestamp")
 	if o.Text("kind") == "Job" && f.suspend {
 		o.Set(true, "spec", "suspend")
 	}
@@ -165,6 +172,7 @@ func (f *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	f.asked = append(f.asked, r.Method+" "+r.URL.Path)
 	before := f.before
+	w.Header().Set("Date", f.now().Format(http.TimeFormat))
 	f.mu.Unlock()
 	do := func(w http.ResponseWriter) {
 		path, log := strings.CutSuffix(r.URL.Path, "/log")
@@ -323,7 +331,7 @@ func (f *Server) delete(w http.ResponseWriter, path string, o Object, body []byt
 	switch {
 	case options.Text("propagationPolicy") == "Foreground", o.Text("kind") == "Pod" && o.Text("status", "phase") == "Running":
 		if o.Text("metadata", "deletionTimestamp") == "" {
-			o.Set(time.Now().UTC().Format(time.RFC3339), "metadata", "deletionTimestamp")
+			o.Set(f.now().Format(time.RFC3339), "metadata", "deletionTimestamp")
 		}
 	default:
 		delete(f.objects, path)
@@ -369,11 +377,11 @@ func (f *Server) manage() {
 		suspended, _ := o.at("spec", "suspend").(bool)
 		seconds, _ := o.at("spec", "activeDeadlineSeconds").(float64)
 		switch {
-		case o.Text("metadata", "deletionTimestamp") != "", err == nil && seconds > 0 && time.Since(start) > time.Duration(seconds*float64(time.Second)):
+		case o.Text("metadata", "deletionTimestamp") != "", err == nil && seconds > 0 && f.now().Sub(start) > time.Duration(seconds*float64(time.Second)):
 			delete(f.objects, path)
 			continue
 		case err != nil && !suspended:
-			o.Set(time.Now().UTC().Format(time.RFC3339Nano), "status", "startTime")
+			o.Set(f.now().Format(time.RFC3339Nano), "status", "startTime")
 		}
 		uids[o.Text("metadata", "uid")] = true
 	}
@@ -384,7 +392,7 @@ func (f *Server) manage() {
 		}
 		if ref, _ := refs[0].(map[string]any); !uids[Object(ref).Text("uid")] {
 			if o.Text("kind") == "Pod" && o.Text("status", "phase") == "Running" {
-				o.Set(time.Now().UTC().Format(time.RFC3339), "metadata", "deletionTimestamp")
+				o.Set(f.now().Format(time.RFC3339), "metadata", "deletionTimestamp")
 				continue
 			}
 			delete(f.objects, path)

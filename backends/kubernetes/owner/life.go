@@ -23,7 +23,13 @@ import (
 // moved is the deadline that the cluster counts from the start by its own clock, by how
 // much time has passed since then by ours. The wall clock, since a machine that sleeps
 // does not count its sleep otherwise.
+//
+// The owner is one of [Namespace.Create] or [Namespace.Find]: of those of a list it is not
+// known how long ago they began.
 func (n Namespace) Extend(ctx context.Context, o *Owner, lease time.Duration) error {
+	if o.seen.IsZero() {
+		return fmt.Errorf("job %s: how long its deadline runs already is not known: the Job has not started, or the API server's answers have no Date", o.Name)
+	}
 	now := time.Now()
 	seconds := deadline(wall(now).Sub(wall(o.seen)), lease, wall(o.Name.Expires).Sub(wall(now)))
 	patch := map[string]any{"metadata": map[string]string{"uid": o.UID}, "spec": map[string]any{"activeDeadlineSeconds": seconds}}
@@ -52,9 +58,15 @@ func another(err error) bool {
 }
 
 // Find is the owner of a name. [backends.ErrNotFound] if there is none.
+//
+// How long ago it began is by the cluster's clock alone, which tells the time of its answer.
 func (n Namespace) Find(ctx context.Context, name string) (*Owner, error) {
 	var j job
-	err := n.get(ctx, name, &j)
+	var answered time.Time // by the cluster's clock
+	err := n.call(ctx, effect.KubeRead, func(ctx context.Context) (err error) {
+		answered, err = n.API.GetDated(ctx, n.jobs()+"/"+url.PathEscape(name), &j)
+		return err
+	})
 	o, ok := j.owner()
 	switch {
 	case kubeapi.NotFound(err):
@@ -63,6 +75,9 @@ func (n Namespace) Find(ctx context.Context, name string) (*Owner, error) {
 		return nil, err
 	case !ok:
 		return nil, fmt.Errorf("job %s in namespace %s was not made by sweep: it is not touched", name, n.Name)
+	}
+	if !o.starts.IsZero() && !answered.IsZero() {
+		o.seen = time.Now().Add(-max(0, answered.Sub(o.starts)))
 	}
 	return &o, nil
 }

@@ -72,14 +72,24 @@ type Owner struct {
 	Since time.Time // it was made, by the cluster's clock
 	// Ends is when the cluster ends it if no further sign of life comes, by its clock.
 	Ends   time.Time
-	Status string // Active, Ending, Failed, or Suspended
+	Status string // Active, or one of those below
 	Load   string // see LabelLoad
 
 	marks  map[string]string
 	engine string
-	seen   time.Time // when it began, by our clock; see Extend
-	starts time.Time // when it began, by the cluster's
+	seen   time.Time // when it began, by our clock; zero if that is not known. See Extend
+	starts time.Time // when it began, by the cluster's; zero if it has not
 }
+
+// How an owner is that is not Active.
+const (
+	Ending    = "Ending"    // it is being deleted
+	Failed    = "Failed"    // its deadline has passed
+	Suspended = "Suspended" // its deadline does not run
+)
+
+// Over says whether the cluster ends what the owner has: no sign of life helps any more.
+func (o *Owner) Over() bool { return o.Status == Ending || o.Status == Failed }
 
 // A Reference names an owner in the ownerReferences of an object. It has no
 // blockOwnerDeletion: some clusters let only those block a deletion who may change
@@ -133,11 +143,11 @@ func (j *job) over() string {
 func (j *job) status() string {
 	switch {
 	case j.Metadata.Deleted != nil:
-		return "Ending"
+		return Ending
 	case j.over() != "":
-		return "Failed"
+		return Failed
 	case j.Spec.Suspend:
-		return "Suspended"
+		return Suspended
 	}
 	return "Active"
 }
@@ -153,7 +163,7 @@ func (j *job) owner() (Owner, bool) {
 		Load: j.Metadata.Labels[LabelLoad], marks: Marks(j.Metadata.Annotations), engine: j.Metadata.Labels[LabelName],
 	}
 	if j.Status.Start != nil {
-		o.starts, o.seen = *j.Status.Start, *j.Status.Start
+		o.starts = *j.Status.Start
 		o.Ends = o.starts.Add(time.Duration(j.Spec.Deadline) * time.Second)
 	}
 	return o, true

@@ -73,6 +73,43 @@ func TestExtend(t *testing.T) {
 	}
 }
 
+// Whoever takes an owner over moves its deadline on by the lease and no more, whatever the
+// difference of the clocks.
+func TestFind_clocks(t *testing.T) {
+	t.Parallel()
+	const lease, age = 30 * time.Minute, 20 * time.Minute
+	for _, ahead := range []time.Duration{-10 * time.Minute, 0, 10 * time.Minute, 3 * time.Hour} {
+		f, n := connect(t)
+		f.Clock(ahead)
+		made, err := n.Create(t.Context(), request("me@here", 24*time.Hour))
+		if err != nil {
+			t.Fatal(err)
+		}
+		cluster := func() time.Time { return time.Now().Add(ahead) }
+		f.Edit(jobs+"/"+made.Name.String(), func(j kubetest.Object) {
+			j.Set(cluster().Add(-age).UTC().Format(time.RFC3339), "status", "startTime")
+			j.Set(3600.0, "spec", "activeDeadlineSeconds")
+		})
+		o, err := n.Find(t.Context(), made.Name.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := n.Extend(t.Context(), o, lease); err != nil {
+			t.Fatalf("a cluster %v ahead: %v", ahead, err)
+		}
+		all, err := n.List(t.Context())
+		if err != nil || len(all) != 1 {
+			t.Fatalf("a cluster %v ahead: %v, %v", ahead, all, err)
+		}
+		if left := all[0].Ends.Sub(cluster()); left < lease-time.Minute || left > lease+time.Minute {
+			t.Errorf("a cluster %v ahead ends it in %v, want %v", ahead, left, lease)
+		}
+		if err := n.Extend(t.Context(), &all[0], lease); err == nil || !strings.Contains(err.Error(), "not known") {
+			t.Errorf("an owner of a list, whose age is not known, was extended: %v", err)
+		}
+	}
+}
+
 // What a deployment has goes when its deadline has passed, and a sign of life that comes
 // too late says so.
 func TestDeadline(t *testing.T) {
