@@ -86,12 +86,13 @@ func (l *Layer) Adopt(ctx context.Context, spec backends.Spec, ref backends.Ref)
 	if err := d.complete(); err != nil {
 		return nil, err
 	}
+	var begin func(context.Context) error
 	if r, ok := l.provider.(Resumer); ok {
 		a, err := r.Resume(ctx, pod, d.units())
 		if err != nil {
 			return nil, err
 		}
-		d.release, d.clients, d.keep = a.Close, a.Clients, a.Keep
+		d.release, d.clients, d.keep, begin = a.Close, a.Clients, a.Keep, a.Begin
 	}
 	connect(d.units())
 	for _, m := range d.members {
@@ -104,7 +105,12 @@ func (l *Layer) Adopt(ctx context.Context, spec backends.Spec, ref backends.Ref)
 		}
 	}
 	// From now on it is us who keep it alive.
-	if err := d.tell(ctx, time.Time{}); err != nil {
+	if begin != nil {
+		err = begin(ctx)
+	} else {
+		err = d.tell(ctx, time.Time{})
+	}
+	if err != nil {
 		return nil, err
 	}
 	own := d.release

@@ -326,9 +326,6 @@ func (d *deployment) Keep(ctx context.Context, until time.Time) error {
 // the units.
 func (d *deployment) tell(ctx context.Context, until time.Time) error {
 	if d.keep != nil {
-		if until.IsZero() {
-			return nil // whoever took the group over keeps it alive
-		}
 		return d.keep(ctx, until)
 	}
 	for _, m := range d.members {

@@ -137,9 +137,9 @@ type Inspector interface {
 // A Resumer is a Grouper whose group needs somebody who keeps it alive. Optional, found by
 // type assertion.
 type Resumer interface {
-	// Resume takes over a group that an earlier run has kept, with its units, and keeps it
-	// alive. The units of the allocation do not count. [backends.ErrNotFound] if the group
-	// is gone.
+	// Resume finds a group that an earlier run has kept, with its units. Its end stays as
+	// it was until the allocation's Begin. The units of the allocation do not count.
+	// [backends.ErrNotFound] if the group is gone.
 	Resume(ctx context.Context, pod backends.Name, units []*Unit) (Allocation, error)
 }
 
@@ -159,6 +159,10 @@ type Allocation struct {
 	// Keep has the group of the units end them at a time, without further signs of life of
 	// this process. Nil if there is no such group.
 	Keep func(ctx context.Context, until time.Time) error
+	// Begin keeps the group of a [Resumer] alive from now on, in place of the end that it
+	// was kept for. It is called once, when all its units are attached; not if the take-over
+	// has failed before. [backends.ErrNotFound] if the group is gone.
+	Begin func(ctx context.Context) error
 	// Close gives back what Allocate holds in this process: a connection, a
 	// claim. It is called once, when the deployment is over or was let go. May
 	// be nil.

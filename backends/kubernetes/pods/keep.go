@@ -70,14 +70,22 @@ func (p provider) Resume(ctx context.Context, pod backends.Name, units []*provis
 		at := &u.Replicas[0].Place
 		at.Bind, at.Host = everywhere, l.host(u.Replicas[0])
 	}
-	l.owner = o
-	if err := n.Extend(ctx, o, p.b.place.Heartbeat); errors.Is(err, owner.ErrLost) {
-		return provision.Allocation{}, fmt.Errorf("%w: %w", backends.ErrNotFound, err)
-	} else if err != nil {
-		return provision.Allocation{}, denied(err)
+	if o.Over() {
+		return provision.Allocation{}, fmt.Errorf("job %s is %s: %w", pod, o.Status, backends.ErrNotFound)
 	}
-	l.begin(ctx, n)
-	return provision.Allocation{Clients: l, Keep: l.keep, Close: l.close}, nil
+	l.owner = o
+	begin := func(ctx context.Context) error {
+		err := n.Extend(ctx, o, p.b.place.Heartbeat)
+		if errors.Is(err, owner.ErrLost) {
+			return fmt.Errorf("%w: %w", backends.ErrNotFound, err)
+		}
+		if err != nil {
+			return denied(err)
+		}
+		l.begin(ctx, n)
+		return nil
+	}
+	return provision.Allocation{Clients: l, Keep: l.keep, Begin: begin, Close: l.close}, nil
 }
 
 // Access implements [backends.Accessor] from what the cluster says of the pods. Whether

@@ -93,6 +93,58 @@ func TestKeep(t *testing.T) {
 	}
 }
 
+// A take-over that fails leaves what was kept its own end; one that succeeds moves it on by
+// the cluster's clock.
+func TestKeep_takeOver(t *testing.T) {
+	t.Parallel()
+	for _, ahead := range []time.Duration{-10 * time.Minute, 10 * time.Minute} {
+		f := kubetest.Start(t)
+		f.Clock(ahead)
+		f.Run()
+		dir := t.TempDir()
+		b, spec, err := made(nil, f.Kubeconfig, dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		spec.Digest, spec.Expires = "digest", time.Now().Add(24*time.Hour)
+		var ledger backendtest.Ledger
+		d, err := b.Launch(t.Context(), spec, &ledger)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ref := termsOf(t, d).Ref
+		k, _ := d.(backends.Keeper)
+		if err := k.Keep(t.Context(), time.Now().Add(2*time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+		kept := deadline(t, f)
+		if kept < 7190 || kept > 7230 {
+			t.Errorf("the cluster ends it after %v s, want 7200", kept)
+		}
+
+		spec.RunID = "run2"
+		f.Deny("create secrets") // of the load pods, which the pod is attached with
+		spec.Clients.N = 1
+		if _, err := b.Adopt(t.Context(), spec, ref); !errors.Is(err, backends.ErrRefused) {
+			t.Fatalf("it was taken over without the right to make load pods: %v", err)
+		}
+		if at := deadline(t, f); at != kept || len(f.Pods()) != 1 {
+			t.Errorf("after a take-over that failed the cluster ends it after %v s, pods %q; it was kept for %v s", at, f.Pods(), kept)
+		}
+
+		spec.Clients.N = 0
+		if d, err = b.Adopt(t.Context(), spec, ref); err != nil {
+			t.Fatal(err)
+		}
+		if at := deadline(t, f); at < 590 || at > 630 {
+			t.Errorf("a cluster %v ahead ends it after %v s, want 600: the default heartbeat", ahead, at)
+		}
+		if err := d.Stop(t.Context()); err != nil || len(f.Paths()) != 0 {
+			t.Errorf("%v, left are %q", err, f.Paths())
+		}
+	}
+}
+
 func termsOf(t *testing.T, d backends.Deployment) backends.Terms {
 	t.Helper()
 	r, ok := d.(backends.Rental)
