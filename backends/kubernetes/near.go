@@ -78,7 +78,7 @@ func (b *Backend) mayLoad(ctx context.Context, api *kubeapi.Client, none *closed
 // lacks are the rights, in words, that this user needs for load pods and has not; "" for
 // none.
 func lacks(ctx context.Context, api *kubeapi.Client, namespace string) (string, error) {
-	rights := clients.Rights()
+	rights := clients.Needed()
 	held, err := api.Review(ctx, namespace, rights)
 	if err != nil {
 		return "", err

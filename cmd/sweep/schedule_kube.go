@@ -80,7 +80,7 @@ func loadRoles(p *plan.Plan, namespace string) (all []schedule.Role) {
 		if l.Load.Clients.Kind != plan.ClientsKubernetes || known {
 			continue
 		}
-		role := schedule.Role{Namespace: in, Rules: []schedule.Rule{{Resources: []string{"events"}, Verbs: []string{"list"}}}}
+		role := schedule.Role{Namespace: in}
 		for _, r := range clients.Rights() {
 			role.Rules = append(role.Rules, schedule.Rule{Group: r.Group, Resources: []string{r.Resource}, Verbs: []string{r.Verb}})
 		}

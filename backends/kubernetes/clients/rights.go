@@ -2,6 +2,7 @@ package clients
 
 import (
 	_ "embed"
+	"slices"
 	"strings"
 
 	"sweep.dev/sweep/internal/kubeapi"
@@ -13,9 +14,10 @@ var role string
 // RoleYAML is the Role, as a manifest, that load pods in this namespace need.
 func RoleYAML(namespace string) string { return strings.ReplaceAll(role, "NAMESPACE", namespace) }
 
-// Rights are what a user needs to have load pods, of which role.yaml grants a bit more.
-func Rights() []kubeapi.Right {
-	return []kubeapi.Right{
+// needed are the rights without which there are no load pods, and telling those that say
+// why the cluster makes none. role.yaml grants exactly these.
+var (
+	needed = []kubeapi.Right{
 		{Verb: "create", Group: "batch", Resource: "jobs"},
 		{Verb: "get", Group: "batch", Resource: "jobs"},
 		{Verb: "list", Group: "batch", Resource: "jobs"},
@@ -29,4 +31,13 @@ func Rights() []kubeapi.Right {
 		{Verb: "get", Resource: "pods/exec"},
 		{Verb: "create", Resource: "pods/exec"},
 	}
-}
+	telling = []kubeapi.Right{
+		{Verb: "list", Resource: "events"},
+	}
+)
+
+// Rights are what the shipped Role grants.
+func Rights() []kubeapi.Right { return slices.Concat(needed, telling) }
+
+// Needed are those of them without which there are no load pods.
+func Needed() []kubeapi.Right { return slices.Clone(needed) }
