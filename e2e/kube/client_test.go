@@ -119,13 +119,33 @@ func (n *node) apply(t *testing.T, namespace, manifest string) {
 			t.Fatal(err)
 		}
 		polltest.Within(20*time.Second, func() bool {
-			// A kind of a CRD that was just created is served a moment later, and so is the
-			// account of a namespace.
 			err = n.send(http.MethodPost, path+"?fieldValidation=Strict", "application/json", body)
-			return err == nil || (!strings.Contains(err.Error(), "404 page not found") && !strings.Contains(err.Error(), "serviceaccount"))
+			return err == nil || !later(err)
 		})
-		if err != nil && !strings.Contains(err.Error(), "AlreadyExists") {
+		if err != nil && !exists(err) {
 			t.Fatal(err)
+		}
+	}
+}
+
+func exists(err error) bool { return strings.Contains(err.Error(), "AlreadyExists") }
+
+// later says whether a create that was refused is taken a moment later: of a kind of a CRD
+// that was just created, or in a namespace whose account is not there yet. An account that
+// is there already names itself as well.
+func later(err error) bool {
+	return !exists(err) && (strings.Contains(err.Error(), "404 page not found") || strings.Contains(err.Error(), "serviceaccount"))
+}
+
+func TestLater(t *testing.T) {
+	for text, want := range map[string]bool{
+		"404 Not Found: 404 page not found": true,
+		`403 Forbidden: pods "a" is forbidden: error looking up service account pd/default: serviceaccount "default" not found`:                       true,
+		`409 Conflict: {"kind":"Status","reason":"AlreadyExists","message":"serviceaccounts \"pd-epp\" already exists"}`:                              false,
+		`422 Unprocessable Entity: {"kind":"Status","reason":"Invalid","message":"Pod \"a\" is invalid: spec.containers: Required value","code":422}`: false,
+	} {
+		if got := later(errors.New(text)); got != want {
+			t.Errorf("%s: tried again %v", text, got)
 		}
 	}
 }
