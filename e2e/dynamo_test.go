@@ -45,14 +45,20 @@ func (r row) same(t *testing.T, columns ...string) {
 func ran(t *testing.T, plan string, want int) (dir string, rows []row) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "run")
+	return dir, ranIn(t, dir, plan, want)
+}
+
+// ranIn is [ran] in a folder that is not there yet.
+func ranIn(t *testing.T, dir, plan string, want int) []row {
+	t.Helper()
 	s := start(t, "run", "-o", dir, plan)
 	ended(t, s.wait())
 	s.nothingLeft(0)
-	rows = readRows(t, dir)
+	rows := readRows(t, dir)
 	if len(rows) != want {
 		t.Fatalf("got %d rows, want %d", len(rows), want)
 	}
-	return dir, rows
+	return rows
 }
 
 // A frontend and one or two workers: both see every request, and what the roles
@@ -99,9 +105,28 @@ type routing struct {
 // Prefill and decode apart, behind the KV router: the logs say which worker served which
 // phase of each request, and that the router chose it.
 func TestDynamo_disaggregated(t *testing.T) {
-	needDynamo(t)
-	dir, rows := ran(t, "plans/local-dynamo-disagg.yaml", 2)
+	dir, rows := disaggregatedHere(t)
 	disaggregated(t, dir, rows)
+}
+
+// here is where the run of [disaggregatedHere] is, "" before it is made.
+var here string
+
+// disaggregatedHere is the run of prefill and decode apart as processes of this machine,
+// which is made once for the tests that look at it.
+func disaggregatedHere(t *testing.T) (dir string, rows []row) {
+	t.Helper()
+	needDynamo(t)
+	if here == "" {
+		parent, err := os.MkdirTemp(filepath.Dir(program), "disaggregated-") //nolint:usetesting // it outlives this test
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir := filepath.Join(parent, "run")
+		ranIn(t, dir, "plans/local-dynamo-disagg.yaml", 2)
+		here = dir
+	}
+	return here, readRows(t, here)
 }
 
 // killedAndResumed kills a run of two cells after the first one, calls left to look

@@ -67,12 +67,14 @@ func ended(t *testing.T, code int) {
 }
 
 // grid: every cell is measured, the figures agree with each other, with what
-// was asked for and with what the engine counted, and nothing is left running.
+// was asked for and with what the engine counted, nothing is left running, and no
+// verdict is false.
 func (g rig) grid(t *testing.T) {
 	need(t, g.task, g.files...)
 	dir := filepath.Join(t.TempDir(), "run")
 	s := start(t, "run", "-o", dir, g.plan)
-	ended(t, s.wait())
+	code := s.wait()
+	ended(t, code)
 	s.nothingLeft(0)
 
 	rows := readRows(t, dir)
@@ -96,6 +98,7 @@ func (g rig) grid(t *testing.T) {
 	if err != nil || len(logs) != 1 {
 		t.Errorf("got engine logs %q (%v), want one: all cells share a server", logs, err)
 	}
+	honest(t, dir, code)
 }
 
 func (g rig) check(t *testing.T, r row) {

@@ -259,7 +259,7 @@ func TestSSH_roles(t *testing.T) {
 	})
 	b.empty(t)
 	disaggregated(t, dir, rows)
-	_, local := ran(t, "plans/local-dynamo-disagg.yaml", 2)
+	_, local := disaggregatedHere(t)
 	for column := range local[0] {
 		if _, ok := rows[0][column]; !ok {
 			t.Errorf("%s: the process backend has it, ssh has not", column)
