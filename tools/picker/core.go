@@ -90,7 +90,7 @@ func (c *core) pages() http.Handler {
 				return
 			}
 		}
-		req, err := http.NewRequestWithContext(r.Context(), http.MethodGet, "http://"+coreAt+"/metrics", nil)
+		req, err := http.NewRequestWithContext(r.Context(), http.MethodGet, "http://"+coreAt+"/metrics", http.NoBody)
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
@@ -142,12 +142,17 @@ func (c *core) pick(ctx context.Context, path, id string, body []byte) (p pick, 
 }
 
 // tell reports the end of a request.
-func (c *core) tell(r *report) {
+func (c *core) tell(ctx context.Context, r *report) {
 	text, err := json.Marshal(r)
 	if err != nil {
 		return // a report always marshals
 	}
-	resp, err := c.client.Post("http://"+coreAt+"/sim/report", "application/json", bytes.NewReader(text))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+coreAt+"/sim/report", bytes.NewReader(text))
+	if err != nil {
+		return // nor is the address ever wrong
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := c.client.Do(req)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "picker:", err)
 		return

@@ -60,7 +60,7 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	asked, err := net.Listen("tcp", ":"+strconv.Itoa(o.grpc))
+	asked, err := (&net.ListenConfig{}).Listen(ctx, "tcp", ":"+strconv.Itoa(o.grpc))
 	if err != nil {
 		return err
 	}

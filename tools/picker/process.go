@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"strconv"
@@ -44,10 +45,10 @@ type exchange struct {
 // Process answers what Envoy says of one request until it has no more to say.
 func (s *server) Process(stream extproc.ExternalProcessor_ProcessServer) error {
 	e := &exchange{core: s.core, start: time.Now(), report: report{Status: http.StatusBadGateway}}
-	defer e.end()
+	defer e.end(context.WithoutCancel(stream.Context())) // a stream that broke off is told too
 	for {
 		said, err := stream.Recv()
-		if err == io.EOF || status.Code(err) == codes.Canceled {
+		if errors.Is(err, io.EOF) || status.Code(err) == codes.Canceled {
 			return nil
 		}
 		if err != nil {
@@ -134,10 +135,10 @@ func (e *exchange) send(ctx context.Context) []*extproc.ProcessingResponse {
 }
 
 // end reports a request that was sent.
-func (e *exchange) end() {
+func (e *exchange) end(ctx context.Context) {
 	if e.report.ID != 0 {
 		e.report.Seconds = time.Since(e.start).Seconds()
-		e.core.tell(&e.report)
+		e.core.tell(ctx, &e.report)
 	}
 }
 
