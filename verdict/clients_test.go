@@ -15,7 +15,7 @@ import (
 
 // shards is the evidence of four clients with nothing wrong, 200 requests of about 100 ms each.
 func shards() Evidence {
-	e := Evidence{Row: result.Row{col.DurationS: 20.0}}
+	e := Evidence{Row: result.Row{col.DurationS: 20.0}, Open: true}
 	r := rand.New(rand.NewPCG(1, 2))
 	for i := range 4 {
 		e.Health.Shards = append(e.Health.Shards, load.ShardHealth{Shard: i, OffsetError: 50 * time.Microsecond, DriftError: 100 * time.Microsecond, Throttled: new(int)})

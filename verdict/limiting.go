@@ -15,17 +15,16 @@ import (
 
 // Clients says of each of several clients how it took part, and which bound it came nearest
 // to. It is nil if one process sent the load.
+//
+// The figures are those that [Judge] holds against the bounds, of the client's own part: if a
+// trial is INVALID by its CPUs, a stall or the schedule, at least one of its clients has passed
+// that bound. The reverse does not hold for the schedule, whose bound is on all requests
+// together.
 func Clients(e Evidence, b validity.Bounds) []result.ClientHealth {
 	if len(e.Health.Shards) == 0 {
 		return nil
 	}
-	lags := make([][]float64, len(e.Health.Shards)) // in milliseconds
-	for i := range e.Requests {
-		r := &e.Requests[i]
-		if r.Measured() && r.Shard < len(lags) && r.Sent >= r.Scheduled {
-			lags[r.Shard] = append(lags[r.Shard], result.Milliseconds(r.Sent-r.Scheduled))
-		}
-	}
+	late := lags(&e)
 	waits := differences(&e)
 	first, _ := ends(e.Health.Shards)
 	all := make([]result.ClientHealth, len(e.Health.Shards))
@@ -34,9 +33,8 @@ func Clients(e Evidence, b validity.Bounds) []result.ClientHealth {
 			Client: s.Shard, Lost: s.Lost, Requests: s.Requests, SHA256: s.SHA256,
 			OffsetMS: result.Milliseconds(s.Offset), OffsetErrorMS: result.Milliseconds(s.OffsetError), WallMS: result.Milliseconds(s.Wall),
 		}
-		if len(lags[i]) > 0 {
-			slices.Sort(lags[i])
-			c.P99ScheduleLagMS = new(result.Quantile(lags[i], 0.99))
+		if i < len(late) && len(late[i]) > 0 {
+			c.P99ScheduleLagMS = new(lagOf(late[i]) / float64(time.Millisecond))
 		}
 		if s.Lost != "" { // what it knew of itself is lost too
 			c.Nearest = finding.ClientLost.String()
@@ -61,7 +59,7 @@ func Clients(e Evidence, b validity.Bounds) []result.ClientHealth {
 			shares = append(shares, near{finding.ClientClock, of(s.OffsetError, offsetError)})
 		}
 		if took, _ := e.Row.Number(col.DurationS); took >= cpuWindow {
-			shares = append(shares, near{finding.ClientCPU, of(s.CPU, b.ClientCPU)})
+			shares = append(shares, near{finding.ClientCPU, of(cpuOf(&e, s), b.ClientCPU)})
 		}
 		if c.P99ScheduleLagMS != nil {
 			shares = append(shares, near{finding.ScheduleLag, of(*c.P99ScheduleLagMS, result.Milliseconds(b.ScheduleLag))})
@@ -71,6 +69,19 @@ func Clients(e Evidence, b validity.Bounds) []result.ClientHealth {
 		all[i] = c
 	}
 	return all
+}
+
+// cpuOf is the share of the CPUs that is judged of a client. Clients that share a machine use
+// its CPUs together, and then all together use more than any does.
+func cpuOf(e *Evidence, s load.ShardHealth) float64 {
+	most := 0.0
+	for _, o := range e.Health.Shards {
+		most = max(most, o.CPU)
+	}
+	if e.Health.CPU > most {
+		return e.Health.CPU
+	}
+	return s.CPU
 }
 
 // A near is how near a client came to the bound of a reason: 1 is the bound.

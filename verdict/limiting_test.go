@@ -63,6 +63,67 @@ func TestClients_nearest(t *testing.T) {
 	}
 }
 
+// Whatever makes a trial INVALID by what is judged of all clients together, one client at least
+// has passed that bound, and none has if nothing does.
+func TestClients_asJudged(t *testing.T) {
+	for name, c := range map[string]struct {
+		spoil func(*Evidence)
+		want  string // the reason; "" for none
+	}{
+		"nothing wrong": {func(*Evidence) {}, ""},
+		"clients that share their CPUs": {func(e *Evidence) {
+			for i := range e.Health.Shards {
+				e.Health.Shards[i].CPU = 0.23
+			}
+			e.Health.CPU = 0.92
+		}, "client_cpu"},
+		"clients with CPUs of their own": {func(e *Evidence) {
+			for i := range e.Health.Shards {
+				e.Health.Shards[i].CPU = 0.23
+			}
+			e.Health.Shards[1].CPU, e.Health.CPU = 0.92, 0.92
+		}, "client_cpu"},
+		"one that stalls": {func(e *Evidence) {
+			e.Health.Shards[3].MaxGap, e.Health.MaxGap = 2*time.Second, 2*time.Second
+		}, "client_stalled"},
+		"one that sends late": {func(e *Evidence) {
+			for i := range e.Requests {
+				if e.Requests[i].Shard == 1 {
+					e.Requests[i].Sent += 20 * time.Millisecond
+				}
+			}
+		}, "schedule_lag"},
+		"slots that begin late": {func(e *Evidence) {
+			e.Open = false
+			for i := range e.Requests {
+				r := &e.Requests[i]
+				if r.Slot %= 100; r.N < 400 { // the first of each slot
+					r.Sent += 200 * time.Millisecond
+				}
+			}
+		}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := shards()
+			c.spoil(&e)
+			b := validity.Defaults()
+			got := ""
+			for _, f := range Judge(e, b) {
+				got = f.Code.String()
+			}
+			passed := ""
+			for _, client := range Clients(e, b) {
+				if severity(client) > 1 {
+					passed = client.Nearest
+				}
+			}
+			if got != c.want || passed != c.want {
+				t.Errorf("the reason is %q and a client passed %q, want %q", got, passed, c.want)
+			}
+		})
+	}
+}
+
 // What a client that was lost knew of itself is not known, and a bound of 0 makes no figure
 // that JSON cannot hold.
 func TestClients_unknown(t *testing.T) {

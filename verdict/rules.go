@@ -128,29 +128,9 @@ func CommonError(requests []result.Request) string {
 	return best
 }
 
-// scheduleLag holds the p99 of what the schedule was missed by. In a closed
-// loop a slot's first request does not count: all slots begin at one instant,
-// which no client can keep, and each latency starts at its own send. From then
-// on lateness is load that is missing.
+// scheduleLag holds the p99 of what the schedule was missed by.
 func scheduleLag(e *Evidence, b validity.Bounds) (result.Finding, bool) {
-	type slot struct{ shard, slot int }
-	first := map[slot]time.Duration{}
-	for i := range e.Requests {
-		r := &e.Requests[i]
-		k := slot{r.Shard, r.Slot}
-		if at, ok := first[k]; r.Measured() && r.Sent >= 0 && (!ok || r.Sent < at) {
-			first[k] = r.Sent
-		}
-	}
-	var lags []int64
-	for i := range e.Requests {
-		r := &e.Requests[i]
-		if r.Measured() && r.Sent >= 0 && (e.Open || r.Sent > first[slot{r.Shard, r.Slot}]) {
-			lags = append(lags, int64(r.Sent-r.Scheduled))
-		}
-	}
-	slices.Sort(lags)
-	p99 := result.Quantile(lags, 0.99) // NaN of none
+	p99 := lagOf(slices.Concat(lags(e)...)) // NaN of none
 	if !(p99 > float64(b.ScheduleLag)) {
 		return fine()
 	}
@@ -160,6 +140,39 @@ func scheduleLag(e *Evidence, b validity.Bounds) (result.Finding, bool) {
 	}
 	return found(finding.ScheduleLag, "p99 of sent - scheduled is %.1f ms (bound %s): the client did not keep the plan's schedule%s",
 		p99/1e6, b.ScheduleLag, held)
+}
+
+// lags are by how many nanoseconds the requests of each client missed their schedule. In a
+// closed loop a slot's first request does not count: all slots begin at one instant, which no
+// client can keep, and each latency starts at its own send. From then on lateness is load that
+// is missing.
+func lags(e *Evidence) [][]int64 {
+	type slot struct{ shard, slot int }
+	first := map[slot]time.Duration{}
+	for i := range e.Requests {
+		r := &e.Requests[i]
+		k := slot{r.Shard, r.Slot}
+		if at, ok := first[k]; r.Measured() && r.Sent >= 0 && (!ok || r.Sent < at) {
+			first[k] = r.Sent
+		}
+	}
+	var all [][]int64
+	for i := range e.Requests {
+		r := &e.Requests[i]
+		for len(all) <= r.Shard {
+			all = append(all, nil)
+		}
+		if r.Measured() && r.Sent >= 0 && (e.Open || r.Sent > first[slot{r.Shard, r.Slot}]) {
+			all[r.Shard] = append(all[r.Shard], int64(r.Sent-r.Scheduled))
+		}
+	}
+	return all
+}
+
+// lagOf is the lag that is judged, in nanoseconds; NaN of none.
+func lagOf(lags []int64) float64 {
+	slices.Sort(lags)
+	return result.Quantile(lags, 0.99)
 }
 
 // outputLength counts the completed requests that did not get exactly

@@ -64,7 +64,7 @@ func several(o *result.Outcome, row result.Row, t *Trial, m *Measured) {
 	if skew, ok := verdict.Skew(&m.Health); ok {
 		row[col.ClientSkewMs] = result.Milliseconds(skew)
 	}
-	o.Clients = verdict.Clients(verdict.Evidence{Row: row, Requests: m.Requests, Health: m.Health}, t.Plan.Validity)
+	o.Clients = verdict.Clients(verdict.Evidence{Row: row, Requests: m.Requests, Health: m.Health, Open: t.Cell.Load.Open()}, t.Plan.Validity)
 	if client, ok := verdict.Limiting(o.Clients); ok {
 		row[col.LimitingClient] = int64(client)
 	}
