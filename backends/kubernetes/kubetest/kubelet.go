@@ -38,6 +38,10 @@ type container struct {
 // pod's name, is that address.
 func (f *Server) Run() { f.with(func() { f.runs = true }) }
 
+// Lose loses all nodes, or finds them again: their processes go on, and nobody starts or
+// ends any.
+func (f *Server) Lose(lost bool) { f.with(func() { f.lost = lost }) }
+
 // Together lets no pod start before there are so many.
 func (f *Server) Together(pods int) { f.with(func() { f.together = pods }) }
 
@@ -74,7 +78,7 @@ func address(hostname, deployment string) string {
 
 // nodes does what kubelets do. The lock is held.
 func (f *Server) nodes() {
-	if !f.runs {
+	if !f.runs || f.lost {
 		return
 	}
 	pods := 0

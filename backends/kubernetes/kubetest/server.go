@@ -36,7 +36,7 @@ type Server struct {
 	end     chan struct{}
 	ended   chan struct{}
 
-	runs       bool
+	runs, lost bool
 	together   int
 	containers map[string]*container // by the paths of their pods
 }

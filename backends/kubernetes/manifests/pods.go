@@ -54,7 +54,7 @@ func (p *pod) broken() *backends.Failure {
 		}
 	}
 	if p.Status.Phase == "Failed" && strings.HasPrefix(p.Status.Reason, "OutOf") {
-		return &backends.Failure{Class: "host", Err: fmt.Errorf("pod %s: %s: %s", p.Metadata.Name, p.Status.Reason, p.Status.Message)}
+		return &backends.Failure{Class: "no_capacity", Hint: "its node has less than it asks for: run it again, or ask for less", Err: fmt.Errorf("%w: pod %s: %s: %s", backends.ErrCapacity, p.Metadata.Name, p.Status.Reason, p.Status.Message)}
 	}
 	return nil
 }

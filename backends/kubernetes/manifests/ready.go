@@ -149,15 +149,13 @@ func (r *Release) Await(ctx context.Context, launch string) error {
 		if err == nil && len(now) == 0 {
 			return nil
 		}
-		if f, failed := err.(*backends.Failure); failed { //nolint:errorlint // made by unready
-			return f
-		}
 		switch {
 		case err == nil:
 			waiting = now
 		case ctx.Err() == nil:
 			waiting = []string{err.Error()}
 		}
+		// What a pod says tells more than that its object has failed.
 		if seen, err := podsOf(ctx, r.in, launch); err == nil {
 			pods = seen
 		}
@@ -166,6 +164,9 @@ func (r *Release) Await(ctx context.Context, launch string) error {
 				why.Err = fmt.Errorf("%w%s", why.Err, r.lastLines(ctx, &pods[i]))
 				return why
 			}
+		}
+		if f, failed := err.(*backends.Failure); failed { //nolint:errorlint // made by unready
+			return f
 		}
 		select {
 		case <-ctx.Done():

@@ -2,9 +2,11 @@ package manifests
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 
+	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/internal/manifest"
 )
 
@@ -82,5 +84,10 @@ func TestBroken(t *testing.T) {
 		if (got == nil) != (c.class == "") || got != nil && got.Class != c.class {
 			t.Errorf("%s: %+v, want %q", name, got, c.class)
 		}
+	}
+	var p pod
+	p.Status.Phase, p.Status.Reason = "Failed", "OutOfnvidia.com/gpu"
+	if got := p.broken(); got == nil || got.Class != "no_capacity" || !errors.Is(got, backends.ErrCapacity) {
+		t.Errorf("refused by its node: %+v", got)
 	}
 }

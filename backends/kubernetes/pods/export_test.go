@@ -9,7 +9,7 @@ func (b *Backend) Pending(d time.Duration) { b.config.Pending = d }
 // late there.
 func (b *Backend) At(dir string) *Backend {
 	b.files = dir
-	b.every.again, b.every.connect, b.every.quota = 50*time.Millisecond, time.Second, 50*time.Millisecond
+	b.every.again, b.every.connect, b.every.quota, b.every.leave = 50*time.Millisecond, time.Second, 50*time.Millisecond, 50*time.Millisecond
 	b.Late = 500 * time.Millisecond
 	return b
 }

@@ -50,8 +50,26 @@ type sign struct {
 	waits bool
 }
 
-// classQuota is the class of a ResourceQuota's refusals.
-const classQuota = "quota"
+const (
+	// classQuota is the class of a ResourceQuota's refusals.
+	classQuota = "quota"
+	// classPlacement and classNode are those of which nodes say more: see explain.
+	classPlacement = "placement"
+	classNode      = "node"
+)
+
+const (
+	// pulls are the reasons of an image that cannot be pulled, in turn.
+	pulls = "ErrImagePull|ImagePullBackOff"
+	// unanswered is what a container runtime says of a registry that does not answer, or
+	// only with an error of its own.
+	unanswered = `connection refused|no such host|server misbehaving|no route to host|network is unreachable|` +
+		`i/o timeout|TLS handshake timeout|deadline exceeded|connection reset|EOF|` +
+		`Internal Server Error|Bad Gateway|Service Unavailable|Gateway Timeout`
+
+	hintLabels = "no node has the labels: gpu in the matrix, gpu_label or node_selector in backend.deploy"
+	hintAway   = "the nodes that fit are lost, not ready or short of something: wait for them, or use others"
+)
 
 const (
 	soon    = 5 * time.Second
@@ -80,26 +98,29 @@ var signs = []sign{
 	// The end of a pod, which its container's status would explain wrongly.
 	{in: inCondition, reason: "PreemptionByScheduler", class: "preempted", err: backends.ErrCapacity, hint: "a pod of a higher priority took its place: a higher backend.deploy.priority_class, or another time"},
 	{in: inCondition, reason: "EvictionByEvictionAPI", class: "evicted", hint: "somebody drains the node: run it again on another one"},
-	{in: inCondition, reason: "DeletionByTaintManager", class: "node", hint: "its node was lost or drained: run it again"},
-	{in: inCondition, reason: "DeletionByPodGC", class: "node", hint: "its node is gone: run it again"},
+	{in: inCondition, reason: "DeletionByTaintManager", class: classNode, hint: "its node was lost, or got a taint with NoExecute: run it again"},
+	{in: inCondition, reason: "DeletionByPodGC", class: classNode, hint: "its node is gone: run it again"},
 	{in: inCondition, reason: "TerminationByKubelet", class: "evicted", hint: "the node ended it, for want of memory or disk, or to shut down: run it again on another one"},
 	{in: inPod, reason: "Evicted", class: "evicted", hint: "the node ran short of what the text names: ask for more memory in backend.deploy, or use another node"},
-	{in: inPod, reason: "Terminated", message: `shutdown`, class: "node", hint: "the node was shut down: run it again"},
-	{in: inPod, reason: "NodeLost", class: "node", hint: "its node was lost: run it again"},
+	{in: inPod, reason: "Terminated", message: `shutdown`, class: classNode, hint: "the node was shut down: run it again"},
+	{in: inPod, reason: "NodeLost", class: classNode, hint: "its node was lost: run it again"},
 	{in: inPod, reason: "DeadlineExceeded", class: "deadline", hint: "its time is over: budget.max_pod_lifetime"},
 	{in: inPod, reason: "OutOf*", class: "no_capacity", err: backends.ErrCapacity, hint: "another pod took the last of it between the choice of the node and the start: run it again"},
 	{in: inPod, reason: "UnexpectedAdmissionError", class: "no_capacity", err: backends.ErrCapacity, hint: "the node could not give it its GPUs: run it again, and look at the node's device plugin"},
 	{in: inPod, reason: "TopologyAffinityError", class: "no_capacity", err: backends.ErrCapacity, hint: "no such number of GPUs is free on one side of the node: fewer GPUs, or another node"},
-	{in: inPod, reason: "NodeAffinity", class: "placement", err: backends.ErrSpec, hint: "the node's labels changed: backend.deploy.node_selector"},
+	{in: inPod, reason: "TaintToleration", class: classPlacement, err: backends.ErrSpec, hint: "its node got a taint: tolerations in backend.deploy"},
+	{in: inPod, reason: "NodeAffinity", class: classPlacement, err: backends.ErrSpec, hint: "the node's labels changed: backend.deploy.node_selector"},
 
 	// A container that cannot start.
 	{in: inEnded, reason: "StartError", class: "image", err: backends.ErrSpec, hint: "the image cannot run this command: engines.NAME.command or entrypoint in the plan"},
 	{in: inEnded, reason: "ContainerCannotRun", class: "image", err: backends.ErrSpec, hint: "the image cannot run this command: engines.NAME.command or entrypoint in the plan"},
 	{in: inWaiting, reason: "ErrImageNeverPull", class: "image", err: backends.ErrSpec, hint: "the node does not have the image: pull in backend.deploy"},
 	{in: inWaiting, reason: "InvalidImageName", class: "image", err: backends.ErrSpec, hint: "engines.NAME.image is no name of an image"},
-	{in: inWaiting, message: `(?i)manifest unknown|not found|does not exist|unauthorized|authentication required|access denied|forbidden`, reason: "ErrImagePull|ImagePullBackOff", class: "image", err: backends.ErrSpec, hint: "the image cannot be pulled: its name, its tag, or pull_secrets in backend.deploy"},
-	{in: inWaiting, message: `(?i)toomanyrequests|rate limit`, reason: "ErrImagePull|ImagePullBackOff", class: "registry", hint: "the registry limits pulls: pull_secrets in backend.deploy"},
-	{in: inWaiting, reason: "ErrImagePull|ImagePullBackOff", class: "image", hint: "the node cannot pull the image: its name, its registry, or pull_secrets in backend.deploy", after: retried},
+	{in: inWaiting, message: `(?i)unauthorized|authorization failed|authentication required|no basic auth|access denied|forbidden`, reason: pulls, class: "image", err: backends.ErrSpec, hint: "the registry does not give the image to the node: pull_secrets in backend.deploy, or the image's name"},
+	{in: inWaiting, message: `(?i)manifest unknown|not found|does not exist`, reason: pulls, class: "image", err: backends.ErrSpec, hint: "the registry has no such image: its name or its tag in engines.NAME.image"},
+	{in: inWaiting, message: `(?i)too ?many ?requests|rate limit`, reason: pulls, class: "registry", hint: "the registry limits pulls: pull_secrets in backend.deploy"},
+	{in: inWaiting, message: unanswered, reason: pulls, class: "registry", hint: "the registry does not answer the node: the host in engines.NAME.image, or wait until it does", after: retried},
+	{in: inWaiting, reason: pulls, class: "image", hint: "the node cannot pull the image: its name, its registry, or pull_secrets in backend.deploy", after: retried},
 	{in: inWaiting, reason: "ImageInspectError", class: "image", hint: "the node cannot read the image: another node may", after: retried},
 	{in: inWaiting, reason: "RegistryUnavailable", class: "registry", hint: "the registry does not answer the node", after: retried},
 	{in: inWaiting, reason: "SignatureValidationFailed", class: "image", err: backends.ErrSpec, hint: "the cluster wants a signed image", after: soon},
@@ -112,14 +133,19 @@ var signs = []sign{
 	{in: inCondition, reason: "Unschedulable", message: `persistentvolumeclaim ".*" not found`, class: "volume", err: backends.ErrSpec, hint: "the namespace has no such PersistentVolumeClaim: backend.deploy.cache.claim", after: soon},
 	{in: inCondition, reason: "Unschedulable", message: `unbound immediate PersistentVolumeClaims|volume node affinity conflict`, class: "volume", hint: "the volume of backend.deploy.cache is not bound, or no node that fits can reach it", waits: true},
 	{in: inCondition, reason: "Unschedulable", message: `Insufficient`, class: "no_capacity", err: backends.ErrCapacity, hint: "no node that fits has room: free one, ask for less, or wait longer with backend.deploy.pending", waits: true},
-	{in: inCondition, reason: "Unschedulable", message: `didn't match Pod's node affinity/selector`, class: "placement", err: backends.ErrSpec, hint: "no node has the labels: gpu in the matrix, gpu_label or node_selector in backend.deploy", waits: true},
-	{in: inCondition, reason: "Unschedulable", message: `untolerated taint`, class: "placement", err: backends.ErrSpec, hint: "the nodes that fit have a taint: tolerations in backend.deploy", waits: true},
+	{in: inCondition, reason: "Unschedulable", message: `untolerated taint \{node\.kubernetes\.io/`, class: classNode, hint: hintAway, waits: true}, // before 1.34, which names no taint
+	{in: inCondition, reason: "Unschedulable", message: `untolerated taint.*node affinity/selector|node affinity/selector.*untolerated taint`, class: classPlacement, err: backends.ErrSpec, hint: "no node without a taint has the labels: tolerations, gpu_label or node_selector in backend.deploy, or gpu in the matrix", waits: true},
+	{in: inCondition, reason: "Unschedulable", message: `didn't match Pod's node affinity/selector`, class: classPlacement, err: backends.ErrSpec, hint: hintLabels, waits: true},
+	{in: inCondition, reason: "Unschedulable", message: `untolerated taint`, class: classPlacement, err: backends.ErrSpec, hint: "the nodes have a taint, which kubectl describe nodes shows: tolerations in backend.deploy, unless they are lost", waits: true},
 	{in: inCondition, reason: "Unschedulable", class: "no_capacity", err: backends.ErrCapacity, hint: "no node takes the pod: the text says why", waits: true},
 	{in: inCondition, reason: "SchedulingGated", class: "queued", err: backends.ErrCapacity, hint: "a queue of the cluster holds the pod back", waits: true},
 	{in: inEvent, reason: "FailedMount", message: `not found|no such file`, class: "volume", err: backends.ErrSpec, hint: "a volume cannot be mounted: backend.deploy.cache", after: soon},
 	{in: inEvent, reason: "FailedMount", class: "volume", hint: "a volume cannot be mounted: the text says why", after: 2 * time.Minute},
 	{in: inEvent, reason: "FailedAttachVolume", class: "volume", hint: "a volume cannot be attached to the node: is another node using it?", after: 2 * time.Minute},
 	{in: inEvent, reason: "FailedCreatePodSandBox", class: "host", hint: "the node cannot give the pod a network: another node may", after: retried},
+
+	// Whatever else a kubelet refuses a pod for.
+	{in: inPod, class: "host", hint: "the node does not take the pod: the text says why"},
 }
 
 // matches says whether a sign is of a fact.

@@ -102,6 +102,9 @@ func (p provider) Delete(ctx context.Context, i provision.Instance, grace time.D
 				return fmt.Errorf("pod %s in namespace %s was not made by sweep: it is not touched", i.Unit, p.b.place.Namespace)
 			}
 			last = fmt.Errorf("it is %s", at.Status.Phase)
+			if asked && at.Spec.Node != "" {
+				last = fmt.Errorf("it is %s, and its node %s has not ended it", at.Status.Phase, at.Spec.Node)
+			}
 		}
 		if err == nil && !asked {
 			err := p.b.call(ctx, effect.KubeDelete, func(ctx context.Context, api *kubeapi.Client) error {

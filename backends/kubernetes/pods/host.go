@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/url"
 	"os"
 	"strconv"
 	"syscall"
@@ -78,19 +77,12 @@ func (b *Backend) refuses(ctx context.Context, addr string) string {
 
 // gpuAt is the GPU of a node; "" if the node may not be read, or does not say it.
 func (p provider) gpuAt(ctx context.Context, node string) string {
-	var object struct {
-		Meta struct {
-			Labels map[string]string `json:"labels"`
-		} `json:"metadata"`
-	}
-	err := p.b.call(ctx, effect.KubeRead, func(ctx context.Context, api *kubeapi.Client) error {
-		return api.Get(ctx, "/api/v1/nodes/"+url.PathEscape(node), &object)
-	})
+	at, err := p.lookNode(ctx, node)
 	if err != nil {
 		return ""
 	}
 	for _, key := range []string{p.b.config.GPULabel, "nvidia.com/gpu.product", "amd.com/gpu.product-name", "cloud.google.com/gke-accelerator", "karpenter.k8s.aws/instance-gpu-name"} {
-		if product := object.Meta.Labels[key]; product != "" {
+		if product := at.Meta.Labels[key]; product != "" {
 			return gpuOf(product)
 		}
 	}

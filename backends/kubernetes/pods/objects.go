@@ -18,9 +18,12 @@ type pod struct {
 		Annotations map[string]string `json:"annotations"`
 		Created     time.Time         `json:"creationTimestamp"`
 		Deleted     *time.Time        `json:"deletionTimestamp"`
+		Grace       int64             `json:"deletionGracePeriodSeconds"` // once it is deleted
 	} `json:"metadata"`
 	Spec struct {
-		Node string `json:"nodeName"`
+		Node        string            `json:"nodeName"` // "" before it has one
+		Selector    map[string]string `json:"nodeSelector"`
+		Tolerations []toleration      `json:"tolerations"`
 	} `json:"spec"`
 	Status kubeapi.PodStatus `json:"status"`
 }

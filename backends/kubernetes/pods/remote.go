@@ -230,7 +230,7 @@ func (r *remote) await(ctx context.Context) error {
 				facts = append(facts, r.events(ctx)...)
 			}
 			if err := j.judge(facts, time.Now()); err != nil {
-				return err
+				return r.p.explain(ctx, s.pod, err)
 			}
 			if at.Terminated != nil {
 				return r.exit(s.pod)
@@ -268,7 +268,7 @@ func (r *remote) deleted() error {
 	return &backends.Failure{Class: "deleted", Hint: "somebody has deleted it, or its Job", Err: fmt.Errorf("pod %s was deleted", r.unit.Name)}
 }
 
-// end is why a pod is gone that nobody of ours has deleted.
+// end is why a pod is gone, or does not go, that nobody of ours has deleted.
 func (r *remote) end(ctx context.Context, at *pod) error {
 	what := "pod " + r.unit.Name
 	facts := r.events(ctx)
@@ -276,7 +276,7 @@ func (r *remote) end(ctx context.Context, at *pod) error {
 		facts = append(at.facts(), facts...)
 	}
 	if err := (&judge{what: what}).judge(facts, time.Now()); err != nil {
-		return err
+		return r.p.explain(ctx, at, err)
 	}
 	return r.deleted()
 }
@@ -331,6 +331,7 @@ const lastLines = 5 * time.Second
 // overs returns how the server ended; nil if ctx did before.
 func (r *remote) overs(ctx context.Context) error {
 	j := &judge{what: "pod " + r.unit.Name}
+	var leaving <-chan time.Time // from when the pod is being deleted: when it should have gone
 	for {
 		s := r.sight()
 		if s.pod != nil {
@@ -338,7 +339,7 @@ func (r *remote) overs(ctx context.Context) error {
 			ends := at.Terminated != nil || s.pod.Status.Phase == "Failed" || s.gone
 			if ends {
 				if err := j.judge(s.pod.facts(), time.Now()); err != nil {
-					return err
+					return r.p.explain(ctx, s.pod, err)
 				}
 			}
 			if at.Terminated != nil {
@@ -347,12 +348,17 @@ func (r *remote) overs(ctx context.Context) error {
 			if s.pod.Status.Phase == "Failed" {
 				return fmt.Errorf("pod %s failed: %s", r.unit.Name, fact{"", s.pod.Status.Reason, s.pod.Status.Message})
 			}
+			if s.pod.Meta.Deleted != nil && leaving == nil {
+				leaving = time.After(time.Duration(s.pod.Meta.Grace)*time.Second + r.p.b.every.leave)
+			}
 		}
 		if s.gone {
 			return r.end(ctx, s.pod)
 		}
 		select {
 		case <-s.changed:
+		case <-leaving: // the kubelet of a lost node ends nothing
+			return r.end(ctx, r.sight().pod)
 		case <-r.lost:
 			return r.why()
 		case <-ctx.Done():
