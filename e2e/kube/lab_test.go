@@ -3,6 +3,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,7 +28,8 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, "these tests need root")
 		os.Exit(1)
 	}
-	n, err := start()
+	n := &node{}
+	err := n.start()
 	lab = n
 	code := 1
 	if err == nil {
@@ -43,6 +45,9 @@ func TestMain(m *testing.M) {
 
 // A node is a Kubernetes of one node.
 type node struct {
+	manager []string // further arguments of the controller manager
+	room    int      // pods that it takes, 0 is as many as the kubelet's default
+
 	dir     string // everything is in it
 	kubeall string
 	bridge  string
@@ -75,20 +80,19 @@ func (n *node) server() string          { return fmt.Sprintf("https://127.0.0.1:
 
 // start starts all of it and waits until the node is ready. A node that failed must be
 // stopped as well.
-func start() (*node, error) {
+func (n *node) start() (err error) {
 	// A Unix socket's path is short, so not in the test's own folder.
-	dir, err := os.MkdirTemp("", "kube")
-	if err != nil {
-		return &node{}, err
+	if n.dir, err = os.MkdirTemp("", "kube"); err != nil {
+		return err
 	}
-	n := &node{dir: dir, bridge: "swk" + dir[len(dir)-6:]}
+	n.bridge = "swk" + n.dir[len(n.dir)-6:]
 	for _, d := range []string{"log", "etcd", "certs", "cni", "containerd", "state", "kubelet", "podlogs"} {
 		if err := os.MkdirAll(n.file(d), 0o755); err != nil {
-			return n, err
+			return err
 		}
 	}
 	if n.kubeall, err = filepath.Abs("../../.engines/kube/kubeall"); err != nil {
-		return n, err
+		return err
 	}
 	steps := []struct {
 		name string
@@ -99,14 +103,24 @@ func start() (*node, error) {
 	begin := time.Now()
 	for _, s := range steps {
 		if err := s.do(); err != nil {
-			return n, fmt.Errorf("%s: %w\n%s", s.name, err, n.tails())
+			return fmt.Errorf("%s: %w\n%s", s.name, err, n.tails())
 		}
 		fmt.Printf("lab: %s after %.1f s\n", s.name, time.Since(begin).Seconds())
 	}
-	return n, nil
+	return nil
 }
 
-func (n *node) build() error { return buildImages(n.dir) }
+// build makes the images; those of another lab are the same.
+func (n *node) build() error {
+	if lab == nil {
+		return buildImages(n.dir)
+	}
+	var faults []error
+	for _, archive := range []string{"app.tar", "base.tar"} {
+		faults = append(faults, os.Link(lab.file(archive), n.file(archive)))
+	}
+	return errors.Join(faults...)
+}
 
 // choose takes free ports and a network that no interface has. Two labs that start in the
 // same moment see each other's network not yet, so that each begins at another one.
@@ -164,9 +178,12 @@ func (n *node) control() error {
 		return err
 	}
 	config := "--kubeconfig=" + n.file("admin.kubeconfig")
+	manager := append([]string{
+		"kube-controller-manager", config, "--leader-elect=false", "--authentication-skip-lookup=true", "--bind-address=127.0.0.1", "--secure-port=0",
+		"--service-account-private-key-file=" + n.file("sa.key"), "--root-ca-file=" + n.file("certs/apiserver.crt"), "--concurrent-gc-syncs=4",
+	}, n.manager...)
 	err = errors.Join(
-		n.run("manager", n.kubeall, "kube-controller-manager", config, "--leader-elect=false", "--authentication-skip-lookup=true", "--bind-address=127.0.0.1",
-			"--secure-port=0", "--service-account-private-key-file="+n.file("sa.key"), "--root-ca-file="+n.file("certs/apiserver.crt"), "--concurrent-gc-syncs=4"),
+		n.run("manager", n.kubeall, manager...),
 		n.run("scheduler", n.kubeall, "kube-scheduler", config, "--leader-elect=false", "--authentication-skip-lookup=true", "--bind-address=127.0.0.1", "--secure-port=0"))
 	if err != nil {
 		return err
@@ -241,7 +258,8 @@ resolvConf: /dev/null
 clusterDNS: [%s.1]
 clusterDomain: cluster.local
 makeIPTablesUtilChains: false
-`, n.file("containerd.sock"), n.file("podlogs"), n.network, n.kubeletPort, n.network)
+maxPods: %d
+`, n.file("containerd.sock"), n.file("podlogs"), n.network, n.kubeletPort, n.network, cmp.Or(n.room, 110))
 	if err := os.WriteFile(n.file("kubelet.yaml"), []byte(config), 0o600); err != nil {
 		return err
 	}
@@ -285,6 +303,16 @@ func (n *node) run(name, program string, args ...string) error {
 	n.processes = append(n.processes, p)
 	go func() { _ = cmd.Wait(); close(p.done) }()
 	return nil
+}
+
+// process is one that runs, by its name.
+func (n *node) process(name string) *os.Process {
+	for _, p := range n.processes {
+		if p.name == name {
+			return p.cmd.Process
+		}
+	}
+	panic("nothing is called " + name)
 }
 
 // until waits for a condition, and no longer than a minute, or until a process ended.

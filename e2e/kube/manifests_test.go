@@ -237,19 +237,33 @@ func TestManifests(t *testing.T) {
 func TestManifests_neverReady(t *testing.T) {
 	t.Parallel()
 	sweep := program(t)
-	const ns = "never"
-	plan := lab.manifested(t, sweep, ns)
-	withoutGPUs(t, plan, func(text string) string {
-		return strings.Replace(text, "image: "+appImage, "image: lab.test/none:1", 1)
-	})
-	_, stderr, code := lab.by(t, sweep, ns, "run", "-o", filepath.Join(t.TempDir(), "run"), plan, "--set", "matrix.manifest.Deployment/decode.spec.replicas=1")
-	for _, want := range []string{"did not start: image: container modelserver of pod prefill-", "ErrImageNeverPull"} {
-		if !strings.Contains(stderr, want) {
-			t.Errorf("no %q in\n%s", want, stderr)
-		}
-	}
-	if left := lab.left(t, ns); code != 3 || len(left) > 0 {
-		t.Errorf("exit %d, left are %v", code, left)
+	for ns, c := range map[string]struct {
+		edit func(text string) string
+		want []string
+	}{
+		"never": {func(text string) string {
+			return strings.Replace(text, "image: "+appImage, "image: lab.test/none:1", 1)
+		}, []string{"did not start: image: container modelserver of pod prefill-", "ErrImageNeverPull"}},
+		// A pod that names its node is seen by no scheduler, and refused by the kubelet.
+		"never-bound": {func(text string) string {
+			text = strings.Replace(text, "spec:\n  terminationGracePeriodSeconds: 1\n", "spec:\n  nodeName: node-0\n  terminationGracePeriodSeconds: 1\n", 1)
+			return strings.Replace(text, "{name: envoy, ", `{name: envoy, resources: {requests: {cpu: "1000"}}, `, 1)
+		}, []string{"did not start: no_capacity: ", "pod gateway: OutOfcpu", "requested: 1000000"}},
+	} {
+		t.Run(ns, func(t *testing.T) {
+			t.Parallel()
+			plan := lab.manifested(t, sweep, ns)
+			withoutGPUs(t, plan, c.edit)
+			_, stderr, code := lab.by(t, sweep, ns, "run", "-o", filepath.Join(t.TempDir(), "run"), plan, "--set", "matrix.manifest.Deployment/decode.spec.replicas=1")
+			for _, want := range c.want {
+				if !strings.Contains(stderr, want) {
+					t.Errorf("no %q in\n%s", want, stderr)
+				}
+			}
+			if left := lab.left(t, ns); code != 3 || len(left) > 0 {
+				t.Errorf("exit %d, left are %v", code, left)
+			}
+		})
 	}
 }
 

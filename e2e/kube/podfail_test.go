@@ -10,7 +10,9 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -32,8 +34,8 @@ type try struct {
 	files  bool // it is configured by a file
 }
 
-// start launches it, with all rights of the shipped Role and no other.
-func (n *node) start(t *testing.T, of try) (d backends.Deployment, log string, err error) {
+// serve launches it, with all rights of the shipped Role and no other.
+func (n *node) serve(t *testing.T, of try) (d backends.Deployment, log string, err error) {
 	t.Helper()
 	user := of.user
 	if user == "" {
@@ -90,19 +92,24 @@ func (n *node) start(t *testing.T, of try) (d backends.Deployment, log string, e
 	return nil, log, err
 }
 
+// A fate is a way in which a pod of a server fails.
+type fate struct {
+	before []string                                      // manifests of the namespace
+	labels string                                        // of the namespace
+	beside func(n *node, ctx context.Context, ns string) // what somebody does meanwhile
+	of     try
+	class  string // of the failure; "" is an exit
+	text   []string
+	hint   string // in its advice
+	is     error
+	log    string
+}
+
 // Each way in which a cluster refuses or ends a pod has its class and its advice, and
 // nothing of the launch is left.
 func TestDeploy_failures(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
-		before []string // manifests of the namespace
-		labels string   // of the namespace
-		of     try
-		class  string // of the failure; "" is an exit
-		text   []string
-		is     error
-		log    string
-	}{
+	for name, f := range map[string]fate{
 		"gpus":      {of: try{gpus: 9, config: pods.Config{Pending: 2 * time.Second}}, class: "no_capacity", text: []string{"Insufficient nvidia.com/gpu"}, is: backends.ErrCapacity},
 		"selector":  {of: try{config: pods.Config{NodeSelector: map[string]string{"pool": "none"}, Pending: 2 * time.Second}}, class: "placement", text: []string{"affinity/selector"}, is: backends.ErrSpec},
 		"claim":     {of: try{config: pods.Config{Cache: &pods.Cache{Claim: "nothere"}}}, class: "volume", text: []string{"nothere"}, is: backends.ErrSpec},
@@ -114,71 +121,114 @@ func TestDeploy_failures(t *testing.T) {
 		"no image":  {of: try{image: "lab.test/nothere:1"}, class: "image", text: []string{"ErrImageNeverPull"}, is: backends.ErrSpec},
 		"bad image": {of: try{image: "UPPER::x"}, class: "image", text: []string{"InvalidImageName"}, is: backends.ErrSpec},
 		"secret":    {of: try{config: pods.Config{Secrets: map[string]string{"HF_TOKEN": "nothere/HF_TOKEN"}}}, class: "spec", text: []string{`secret "nothere" not found`}, is: backends.ErrSpec},
-		"mount":     {of: try{files: true}, class: "volume", text: []string{"FailedMount", "not found"}, is: backends.ErrSpec},
+		"mount":     {of: try{files: true}, beside: (*node).steal, class: "volume", text: []string{"FailedMount", "not found"}, is: backends.ErrSpec},
 		"command":   {of: try{argv: []string{"/nothere"}}, class: "image", text: []string{"no such file or directory"}, is: backends.ErrSpec},
 		"exit":      {of: try{argv: []string{"/app", "die", "0s"}}, text: []string{"exited with status 3"}, log: "CUDA error: out of memory"},
 		"memory":    {of: try{argv: []string{"/app", "eat"}, config: pods.Config{Memory: "64Mi"}}, text: []string{"out of host memory"}, log: "eating"},
+		"no cpus":   {of: try{config: pods.Config{CPU: 1000}}, beside: (*node).bind, class: "no_capacity", text: []string{"OutOfcpu", "requested: 1000000"}, is: backends.ErrCapacity},
+		"no gpus":   {of: try{gpus: 9}, beside: (*node).bind, class: "no_capacity", text: []string{"OutOfnvidia.com/gpu", "requested: 9"}, is: backends.ErrCapacity},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ns := "fail-" + strings.ReplaceAll(name, " ", "-")
-			c.of.ns = ns
 			lab.deployable(t, ns, deployPlan)
-			if c.labels != "" {
-				key, value, _ := strings.Cut(c.labels, ": ")
-				patch, _ := json.Marshal(map[string]any{"metadata": map[string]any{"labels": map[string]string{key: value}}})
-				if err := lab.send(http.MethodPatch, "/api/v1/namespaces/"+ns, "application/merge-patch+json", patch); err != nil {
-					t.Fatal(err)
-				}
-			}
-			for _, m := range c.before {
-				lab.apply(t, ns, m)
-			}
-			if len(c.before) > 0 {
-				polltest.Until(t, "the quota is in force", func() bool {
-					var q struct {
-						Status struct{ Hard map[string]string }
-					}
-					return lab.get("/api/v1/namespaces/"+ns+"/resourcequotas/q", &q) == nil && len(q.Status.Hard) > 0
-				})
-			}
-			if c.of.files {
-				go lab.steal(t.Context(), ns)
-			}
-			begun := time.Now()
-			d, log, err := lab.start(t, c.of)
-			if err == nil { // it ran, and ends by itself
-				select {
-				case <-d.Done():
-				case <-time.After(time.Minute):
-				}
-				err = d.Err()
-			}
-			took := time.Since(begun)
-			f, failed := errors.AsType[*backends.Failure](err)
-			_, exited := errors.AsType[*backends.Exit](err)
-			switch {
-			case err == nil:
-				t.Fatal("no failure")
-			case c.class == "" && !exited, c.class != "" && (!failed || f.Class != c.class || f.Hint == ""), c.is != nil && !errors.Is(err, c.is):
-				t.Errorf("%#v: %v", err, err)
-			}
-			for _, want := range c.text {
-				if !strings.Contains(err.Error(), want) {
-					t.Errorf("no %q in: %v", want, err)
-				}
-			}
-			if c.log != "" {
-				polltest.Until(t, "the log is kept", func() bool {
-					text, _ := os.ReadFile(log)
-					return strings.Contains(string(text), c.log)
-				})
-			}
-			t.Logf("after %.1f s: %v", took.Seconds(), err)
-			if failed {
-				t.Logf("%s: %s", f.Class, f.Hint)
-			}
+			lab.fails(t, ns, f)
 		})
+	}
+}
+
+// fails launches a server in a namespace, and holds how it fails against a fate.
+func (n *node) fails(t *testing.T, ns string, c fate) {
+	t.Helper()
+	c.of.ns = ns
+	if c.labels != "" {
+		key, value, _ := strings.Cut(c.labels, ": ")
+		patch, _ := json.Marshal(map[string]any{"metadata": map[string]any{"labels": map[string]string{key: value}}})
+		if err := n.send(http.MethodPatch, "/api/v1/namespaces/"+ns, "application/merge-patch+json", patch); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, m := range c.before {
+		n.apply(t, ns, m)
+	}
+	if len(c.before) > 0 {
+		polltest.Until(t, "the quota is in force", func() bool {
+			var q struct {
+				Status struct{ Hard map[string]string }
+			}
+			return n.get("/api/v1/namespaces/"+ns+"/resourcequotas/q", &q) == nil && len(q.Status.Hard) > 0
+		})
+	}
+	if c.beside != nil {
+		ctx, stop := context.WithCancel(t.Context())
+		var others sync.WaitGroup
+		others.Go(func() { c.beside(n, ctx, ns) })
+		defer others.Wait()
+		defer stop()
+	}
+	begun := time.Now()
+	d, log, err := n.serve(t, c.of)
+	if err == nil { // it ran, and ends by itself
+		select {
+		case <-d.Done():
+		case <-time.After(time.Minute):
+		}
+		err = d.Err()
+	}
+	took := time.Since(begun)
+	f, failed := errors.AsType[*backends.Failure](err)
+	_, exited := errors.AsType[*backends.Exit](err)
+	switch {
+	case err == nil:
+		t.Fatal("no failure")
+	case c.class == "" && !exited, c.class != "" && (!failed || f.Class != c.class || f.Hint == ""), c.is != nil && !errors.Is(err, c.is):
+		t.Errorf("%#v: %v", err, err)
+	}
+	for _, want := range c.text {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("no %q in: %v", want, err)
+		}
+	}
+	if c.log != "" {
+		polltest.Until(t, "the log is kept", func() bool {
+			text, _ := os.ReadFile(log)
+			return strings.Contains(string(text), c.log)
+		})
+	}
+	t.Logf("after %.1f s: %v", took.Seconds(), err)
+	if failed {
+		t.Logf("%s: %s", f.Class, f.Hint)
+		if !strings.Contains(f.Hint, c.hint) {
+			t.Errorf("no %q in: %s", c.hint, f.Hint)
+		}
+	}
+}
+
+// bind gives pods that no node takes to the node, as a scheduler does that counts wrongly.
+func (n *node) bind(ctx context.Context, ns string) {
+	often := time.NewTicker(100 * time.Millisecond)
+	defer often.Stop()
+	for ctx.Err() == nil {
+		var list struct {
+			Items []struct {
+				Metadata struct{ Name string }
+				Status   struct {
+					Conditions []struct{ Type, Status string }
+				}
+			}
+		}
+		path := "/api/v1/namespaces/" + ns + "/pods"
+		_ = n.get(path+"?labelSelector=app.kubernetes.io/managed-by=sweep", &list)
+		for _, p := range list.Items {
+			if slices.Contains(p.Status.Conditions, struct{ Type, Status string }{"PodScheduled", "False"}) {
+				_ = n.send(http.MethodPost, path+"/"+p.Metadata.Name+"/binding", "application/json",
+					[]byte(`{"apiVersion":"v1","kind":"Binding","metadata":{"name":"`+p.Metadata.Name+`"},"target":{"apiVersion":"v1","kind":"Node","name":"node-0"}}`))
+			}
+		}
+		select {
+		case <-ctx.Done():
+		case <-often.C:
+		}
 	}
 }
 
@@ -214,7 +264,7 @@ func TestDeploy_rights(t *testing.T) {
 	if !errors.Is(err, backends.ErrRefused) || !strings.Contains(err.Error(), "create jobs.batch (") || !strings.Contains(err.Error(), "get pods/log") {
 		t.Error(err)
 	}
-	if _, _, err := lab.start(t, try{ns: ns, user: "nobody"}); !errors.Is(err, backends.ErrRefused) || !strings.Contains(err.Error(), "nobody may not create jobs.batch in namespace rights") {
+	if _, _, err := lab.serve(t, try{ns: ns, user: "nobody"}); !errors.Is(err, backends.ErrRefused) || !strings.Contains(err.Error(), "nobody may not create jobs.batch in namespace rights") {
 		t.Error(err)
 	}
 	lab.deployable(t, "rights-held", deployPlan)
@@ -259,7 +309,7 @@ func TestDeploy_taken(t *testing.T) {
 			if name == "preempted" {
 				of.gpus, of.config.GPUResource = 1, "lab.test/slot"
 			}
-			d, _, err := lab.start(t, of)
+			d, _, err := lab.serve(t, of)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -291,7 +341,7 @@ func TestDeploy_apiDown(t *testing.T) {
 	if err := os.WriteFile(lab.file("gated.kubeconfig"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	d, log, err := lab.start(t, try{ns: ns, user: "gated"})
+	d, log, err := lab.serve(t, try{ns: ns, user: "gated"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -119,19 +119,14 @@ func TestDeploy_noController(t *testing.T) {
 	if _, err := n.Create(t.Context(), owner.Request{Name: backends.NewName(spec.Owner, spec.RunID, spec.Expires), Marks: backends.Marks(spec), Lease: 5 * time.Second}); err != nil {
 		t.Fatal(err)
 	}
-	var manager *process
-	for _, p := range lab.processes {
-		if p.name == "manager" {
-			manager = p
-		}
-	}
-	if err := manager.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+	manager := lab.process("manager")
+	if err := manager.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
 	begun := time.Now()
 	polltest.Until(t, "the deadline has passed", func() bool { return time.Since(begun) > 8*time.Second })
 	left := lab.made(t, ns)
-	if err := manager.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+	if err := manager.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
 	if len(left) != 1 {
