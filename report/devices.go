@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/result"
@@ -16,10 +17,12 @@ import (
 // Equal", arXiv:2208.11035v3).
 const SlowDevice = 1.10
 
-// A fingerprint is what a device took, the medians over its launches.
+// A fingerprint is what a device took, the medians over its launches, and what its driver
+// allows it.
 type fingerprint struct {
 	device string // gpu_uuid
 	took   map[string]float64
+	limits map[string]float64 // by column of [limited]; the least that was seen
 }
 
 // fingerprinted are the columns, with what they say.
@@ -28,9 +31,16 @@ var fingerprinted = []struct{ column, text string }{
 	{col.DeviceDecodeMs, "for each of the fixed output tokens"},
 }
 
+// limited are the columns of what a driver allows a device: one that is allowed less than
+// others is slower for it.
+var limited = []struct{ column, text, unit string }{
+	{col.MinGPUPowerLimitW, "power limit", "W"},
+	{col.MinGPUClockLimitMHz, "highest clock", "MHz"},
+}
+
 // SlowDevices are the devices of the run that took longer for their fingerprints than the
 // others on which the same server ran: a sentence for each, which begins with the code of the
-// finding.
+// finding and ends with the limits that are lower than those of others.
 func (r *Run) SlowDevices() []string {
 	var lines []string
 	servers := map[string][]Trial{} // by deployment
@@ -55,8 +65,8 @@ func (r *Run) SlowDevices() []string {
 				}
 				if median := result.Quantile(others, 0.5); own > SlowDevice*median {
 					row := servers[id][0].Outcome.Row
-					lines = append(lines, fmt.Sprintf("%s: %v %v: %s took %s ms %s, %.2f times the median of %s (%s ms)",
-						finding.SlowDevice, row[col.Engine], row[col.GPU], d.device, humanize.Figure(own), f.text, own/median, humanize.Plural(len(others), "other device"), humanize.Figure(median)))
+					lines = append(lines, fmt.Sprintf("%s: %v %v: %s took %s ms %s, %.2f times the median of %s (%s ms)%s",
+						finding.SlowDevice, row[col.Engine], row[col.GPU], d.device, humanize.Figure(own), f.text, own/median, humanize.Plural(len(others), "other device"), humanize.Figure(median), lower(devices, d)))
 				}
 			}
 		}
@@ -64,9 +74,25 @@ func (r *Run) SlowDevices() []string {
 	return lines
 }
 
+// lower says which limits of a device are lower than another's; "" if none is known to be.
+func lower(devices []fingerprint, d fingerprint) string {
+	var text strings.Builder
+	for _, l := range limited {
+		most := 0.0
+		for _, other := range devices {
+			most = max(most, other.limits[l.column])
+		}
+		if own, known := d.limits[l.column]; known && own < most {
+			fmt.Fprintf(&text, "; its %s is %s %s, others have up to %s", l.text, humanize.Figure(own), l.unit, humanize.Figure(most))
+		}
+	}
+	return text.String()
+}
+
 // fingerprints are those of the devices of some trials, in the order of the trials.
 func fingerprints(trials []Trial) []fingerprint {
 	launches := map[string]map[any]result.Row{} // of each device
+	limits := map[string]map[string]float64{}   // of each device
 	var order []string
 	for _, t := range trials {
 		row := t.Outcome.Row
@@ -75,14 +101,20 @@ func fingerprints(trials []Trial) []fingerprint {
 			continue
 		}
 		if launches[device] == nil {
-			launches[device] = map[any]result.Row{}
+			launches[device], limits[device] = map[any]result.Row{}, map[string]float64{}
 			order = append(order, device)
 		}
 		launches[device][row[col.Launch]] = row
+		for _, l := range limited {
+			before, had := limits[device][l.column]
+			if v, ok := row.Number(l.column); ok && (!had || v < before) {
+				limits[device][l.column] = v
+			}
+		}
 	}
 	all := make([]fingerprint, len(order))
 	for i, device := range order {
-		all[i] = fingerprint{device, map[string]float64{}}
+		all[i] = fingerprint{device, map[string]float64{}, limits[device]}
 		for _, f := range fingerprinted {
 			var values []float64
 			for _, row := range launches[device] {

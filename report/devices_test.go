@@ -9,6 +9,43 @@ import (
 	"sweep.dev/sweep/rundir"
 )
 
+// A slow device whose driver allows it less than another says so; what is not known, or not
+// lower, is left out.
+func TestSlowDevices_limits(t *testing.T) {
+	t.Parallel()
+	type row struct {
+		device       string
+		decode       float64
+		watts, clock any
+	}
+	for _, c := range []struct {
+		name string
+		rows []row
+		want string // the end of the only sentence
+	}{
+		{"a lower power limit", []row{{"GPU-a", 10, 700.0, 1980.0}, {"GPU-b", 20, 500.0, 1980.0}}, "(10 ms); its power limit is 500 W, others have up to 700"},
+		{"both, and a third device", []row{{"GPU-a", 10, 700.0, 1980.0}, {"GPU-c", 10, 500.0, 1410.0}, {"GPU-b", 20, 500.0, 1410.0}}, "(10 ms); its power limit is 500 W, others have up to 700; its highest clock is 1410 MHz, others have up to 1980"},
+		{"lowered on the way", []row{{"GPU-a", 10, 700.0, nil}, {"GPU-b", 20, 700.0, nil}, {"GPU-b", 20, 400.0, nil}, {"GPU-b", 20, nil, nil}}, "(10 ms); its power limit is 400 W, others have up to 700"},
+		{"alike", []row{{"GPU-a", 10, 700.0, 1980.0}, {"GPU-b", 20, 700.0, 1980.0}}, "(10 ms)"},
+		{"the slow one has more", []row{{"GPU-a", 10, 500.0, 1410.0}, {"GPU-b", 20, 700.0, 1980.0}}, "(10 ms)"},
+		{"not known", []row{{"GPU-a", 10, 700.0, nil}, {"GPU-b", 20, nil, 1410.0}}, "(10 ms)"},
+	} {
+		r := &Run{State: &rundir.State{}}
+		for i, x := range c.rows {
+			r.Trials = append(r.Trials, Trial{
+				Key: rundir.Key{Cell: "d", Trial: i + 1}, Cell: compare.Cell{ID: "d", Deployment: "d"},
+				Outcome: &result.Outcome{Row: result.Row{
+					"engine": "vllm", "gpu": "h100", "launch": int64(1), "gpu_uuid": x.device, "device_decode_ms": x.decode,
+					"min_gpu_power_limit_w": x.watts, "min_gpu_clock_limit_mhz": x.clock,
+				}},
+			})
+		}
+		if got := r.SlowDevices(); len(got) != 1 || !strings.HasSuffix(got[0], c.want) {
+			t.Errorf("%s: %q, want the end %q", c.name, got, c.want)
+		}
+	}
+}
+
 // A device is slow by the fingerprints of the others that ran the same server, and of nothing
 // else.
 func TestSlowDevices(t *testing.T) {

@@ -96,6 +96,8 @@ var numbers = []string{
 	col.StartUpS,
 	col.DevicePrefillMs,
 	col.DeviceDecodeMs,
+	col.MinGPUPowerLimitW,
+	col.MinGPUClockLimitMHz,
 	col.StampErrorMs,
 	col.ServerThroughputTokS,
 	col.ServerResponseBytes,

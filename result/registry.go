@@ -389,6 +389,8 @@ func gpu() []Column {
 		nullable("gpu_util_idle", Float, "percent", "Utilisation at the last look before the load, mean over the GPUs."),
 		nullable("mean_gpu_memory_bandwidth_util", Float, "percent", "Mean share of time in which memory was read or written."),
 		nullable("mean_gpu_clock_mhz", Float, "MHz", "Mean clock of the multiprocessors."),
+		nullable("min_gpu_power_limit_w", Float, "W", "Lowest power limit of any GPU of the deployment, as its driver enforces it; null if one of them does not say."),
+		nullable("min_gpu_clock_limit_mhz", Float, "MHz", "Lowest of the highest clocks that the multiprocessors of the GPUs may reach; a clock that was locked lower shows in mean_gpu_clock_mhz alone. Null if a GPU does not say."),
 		nullable("gpu_throttled_ms", Float, "ms", "Time in which heat or a hardware limit held the clocks down, of the GPU that had most; a power cap is normal and not in it."),
 		nullable("gpu_throttle_reasons", String, "", "What held the clocks down, joined by commas."),
 		nullable("gpu_foreign_processes", Int, "", "Most processes on the GPUs that are not of this deployment."),

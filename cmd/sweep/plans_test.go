@@ -212,7 +212,7 @@ func TestPlans_endpoint(t *testing.T) {
 	checkRows(t, out, 4, 0, []string{
 		"gpu_uuid", "driver_version", "mean_gpu_util", "max_gpu_util", "max_gpu_memory_used_bytes", "mean_gpu_power_w",
 		"gpu_energy_j", "gpu_energy_source", "max_gpu_temp_c", "gpu_memory_total_bytes", "min_gpu_memory_free_bytes", "gpu_memory_idle_bytes", "gpu_util_idle",
-		"mean_gpu_memory_bandwidth_util", "mean_gpu_clock_mhz", "gpu_throttled_ms", "gpu_foreign_processes", "launch", "start_up_s", "usd_per_hour", "price_source", "cost_usd", "usd_per_1m_output_tokens", "usd_per_1m_output_tokens_whole", "joules_per_output_token",
+		"mean_gpu_memory_bandwidth_util", "mean_gpu_clock_mhz", "min_gpu_power_limit_w", "min_gpu_clock_limit_mhz", "gpu_throttled_ms", "gpu_foreign_processes", "launch", "start_up_s", "usd_per_hour", "price_source", "cost_usd", "usd_per_1m_output_tokens", "usd_per_1m_output_tokens_whole", "joules_per_output_token",
 		"server_cpu_cores", "server_busiest_thread_cpu",
 	}, "findings")
 

@@ -45,8 +45,8 @@ func TestContract(t *testing.T) {
 	}{
 		"auto": {
 			gpu.Config{},
-			collectortest.Suite{Exec: exec("0, 0, 0, 0, 0x0, 15000, 376, N/A, 9001, 0, GPU-1, 590.48.01, 97, 40, 1000, 16376, 60.5, 55, 1980, NVIDIA RTX 2000 Ada\n")},
-			[]string{"max_gpu_temp_c", "gpu_uuid", "driver_version", "min_gpu_memory_free_bytes", "mean_gpu_memory_bandwidth_util", "mean_gpu_clock_mhz", "gpu_throttled_ms"},
+			collectortest.Suite{Exec: exec("0, 0, 0, 0, 0x0, 15000, 376, N/A, 9001, 70, 70, 2130, 0, GPU-1, 590.48.01, 97, 40, 1000, 16376, 60.5, 55, 1980, NVIDIA RTX 2000 Ada\n")},
+			[]string{"max_gpu_temp_c", "gpu_uuid", "driver_version", "min_gpu_memory_free_bytes", "mean_gpu_memory_bandwidth_util", "mean_gpu_clock_mhz", "min_gpu_power_limit_w", "min_gpu_clock_limit_mhz", "gpu_throttled_ms"},
 		},
 		"XML": {gpu.Config{Source: gpu.NvidiaSMIXML}, collectortest.Suite{Exec: exec(string(xml))}, []string{"gpu_uuid", "driver_version", "gpu_throttled_ms"}},
 		"AMD": {gpu.Config{Source: gpu.AMDSMI}, collectortest.Suite{Exec: exec(string(amd))}, nil},

@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -14,7 +15,7 @@ import (
 var columns = []string{
 	col.MeanGPUUtil, col.MaxGPUUtil, col.MaxGPUMemoryUsedBytes, col.MeanGPUPowerW, col.GPUEnergyJ, col.MaxGPUTempC,
 	col.GPUEnergySource, col.GPUMemoryTotalBytes, col.MinGPUMemoryFreeBytes, col.GPUMemoryIdleBytes, col.GPUUtilIdle,
-	col.MeanGPUMemoryBandwidthUtil, col.MeanGPUClockMHz, col.GPUThrottledMs, col.GPUThrottleReasons,
+	col.MeanGPUMemoryBandwidthUtil, col.MeanGPUClockMHz, col.MinGPUPowerLimitW, col.MinGPUClockLimitMHz, col.GPUThrottledMs, col.GPUThrottleReasons,
 	col.GPUForeignProcesses, col.GPUUUID, col.DriverVersion,
 }
 
@@ -38,6 +39,8 @@ func (w *window) row(bracketed bool) result.Row {
 	row[col.MeanGPUUtil] = average(list, func(t *track) mean { return t.busy })
 	row[col.MeanGPUMemoryBandwidthUtil] = average(list, func(t *track) mean { return t.traffic })
 	row[col.MeanGPUClockMHz] = average(list, func(t *track) mean { return t.clock })
+	row[col.MinGPUPowerLimitW] = least(list, gpustate.PowerLimit)
+	row[col.MinGPUClockLimitMHz] = least(list, gpustate.ClockSMLimit)
 	var utilMax, tempMax highest
 	for _, t := range list {
 		if t.utilMax.seen {
@@ -105,6 +108,20 @@ func average(list []*track, of func(*track) mean) any {
 		return nil
 	}
 	return all.sum / float64(all.n)
+}
+
+// least is the lowest of a quantity over the GPUs, as each was last seen; null if one of
+// them does not say, because that one may have less.
+func least(list []*track, quantity string) any {
+	low := math.Inf(1)
+	for _, t := range list {
+		v, ok := t.latest[quantity]
+		if !ok {
+			return nil
+		}
+		low = min(low, v)
+	}
+	return low
 }
 
 // energy is summed over the GPUs, with where it is from: integrated as soon as

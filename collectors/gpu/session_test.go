@@ -192,13 +192,13 @@ func TestSession_findings(t *testing.T) {
 		want []finding.Code
 	}{
 		"at rest": {func(int64) string {
-			return "0, 0, 0, 0, 0x1, 15000, 300, N/A, 9001, 0, GPU-1, 590, 0, 0, 10, 16376, 20, 30, 210, A\n"
+			return "0, 0, 0, 0, 0x1, 15000, 300, N/A, 9001, 70, 70, 2130, 0, GPU-1, 590, 0, 0, 10, 16376, 20, 30, 210, A\n"
 		}, []finding.Code{finding.GPUIdle}},
 		"hot": {func(look int64) string {
-			return fmt.Sprintf("0, %d, 0, 0, 0x20, 15000, 300, N/A, 9001, 0, GPU-1, 590, 90, 0, 9000, 16376, 20, 90, 210, A\n", 100_000*look)
+			return fmt.Sprintf("0, %d, 0, 0, 0x20, 15000, 300, N/A, 9001, 70, 70, 2130, 0, GPU-1, 590, 90, 0, 9000, 16376, 20, 90, 210, A\n", 100_000*look)
 		}, []finding.Code{finding.GPUThrottled}},
 		"well": {func(int64) string {
-			return "0, 0, 0, 0, 0x4, 15000, 300, N/A, 9001, 0, GPU-1, 590, 90, 0, 9000, 16376, 20, 90, 210, A\n"
+			return "0, 0, 0, 0, 0x4, 15000, 300, N/A, 9001, 70, 70, 2130, 0, GPU-1, 590, 90, 0, 9000, 16376, 20, 90, 210, A\n"
 		}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -278,7 +278,7 @@ func TestSession_stream(t *testing.T) {
 			return nil, errors.New("exit status 1")
 		}
 		asked.Add(1)
-		return []byte("0, 0, 0, 0, 0x0, 15000, 300, N/A, 9001, 0, GPU-1, 590, 0, 0, 9000, 16376, 20, 30, 210, A\n"), nil
+		return []byte("0, 0, 0, 0, 0x0, 15000, 300, N/A, 9001, 70, 70, 2130, 0, GPU-1, 590, 0, 0, 9000, 16376, 20, 30, 210, A\n"), nil
 	}}
 	r, w := io.Pipe()
 	loaded := make(chan struct{})

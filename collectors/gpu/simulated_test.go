@@ -87,8 +87,8 @@ func TestSimulated(t *testing.T) {
 		more   []string
 		energy string
 	}{
-		"auto":           {gpu.Config{}, nil, []string{"driver_version", "gpu_throttled_ms", "gpu_foreign_processes"}, "integrated"},
-		"XML":            {gpu.Config{Source: gpu.NvidiaSMIXML}, nil, []string{"driver_version", "gpu_throttled_ms", "gpu_foreign_processes"}, "integrated"},
+		"auto":           {gpu.Config{}, nil, []string{"driver_version", "gpu_throttled_ms", "gpu_foreign_processes", "min_gpu_power_limit_w", "min_gpu_clock_limit_mhz"}, "integrated"},
+		"XML":            {gpu.Config{Source: gpu.NvidiaSMIXML}, nil, []string{"driver_version", "gpu_throttled_ms", "gpu_foreign_processes", "min_gpu_power_limit_w", "min_gpu_clock_limit_mhz"}, "integrated"},
 		"DCGM":           {gpu.Config{Source: gpu.Exporter, URL: "/sim/dcgm"}, nil, []string{"driver_version"}, "counter"},
 		"DCGM since 4.6": {gpu.Config{Source: gpu.Exporter, URL: "/sim/dcgm?names=new"}, nil, []string{"driver_version"}, "counter"},
 		"wrapper":        {gpu.Config{Source: gpu.HTTP, URL: query}, nil, []string{"driver_version"}, "integrated"},

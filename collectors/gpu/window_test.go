@@ -66,12 +66,36 @@ func TestWindow(t *testing.T) {
 		"gpu_energy_j":      200.0 + 400 + 300, // (100+300)/2, (300+500)/2, (500+100)/2
 		"gpu_energy_source": "integrated",
 		"gpu_throttled_ms":  nil, "gpu_throttle_reasons": nil, "gpu_foreign_processes": nil,
+		"min_gpu_power_limit_w": nil, "min_gpu_clock_limit_mhz": nil,
 		"gpu_uuid": "GPU-0,GPU-1", "driver_version": "590.48.01",
 	}
 	if diff := cmp.Diff(want, w.row(true)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	compare(t, w.row(false), result.Row{"gpu_energy_j": nil, "gpu_energy_source": nil})
+}
+
+// The least limit of the GPUs counts, by the last look at each; one that does not say its
+// own may have less.
+func TestWindow_limits(t *testing.T) {
+	look := func(w *window, at time.Duration, watts, mhz float64) {
+		known := with(with(board("0", 50, 100, 50, 40), gpustate.PowerLimit, 700), gpustate.ClockSMLimit, 1980)
+		other := with(board("1", 50, 100, 50, 40), gpustate.PowerLimit, watts)
+		if mhz > 0 {
+			other = with(other, gpustate.ClockSMLimit, mhz)
+		}
+		w.observe(0, at, []gpustate.Reading{known, other}, at > 0)
+	}
+	w := newWindow(5 * second)
+	look(w, 0, 700, 1980)
+	w.begin(0)
+	look(w, second, 500, 1410)
+	compare(t, w.row(true), result.Row{"min_gpu_power_limit_w": 500.0, "min_gpu_clock_limit_mhz": 1410.0})
+
+	w = newWindow(5 * second)
+	look(w, 0, 500, 0)
+	w.begin(0)
+	compare(t, w.row(true), result.Row{"min_gpu_power_limit_w": 500.0, "min_gpu_clock_limit_mhz": nil})
 }
 
 // Replicas on one machine see the same GPUs, which count once; other machines'

@@ -19,8 +19,12 @@ var (
 			"clocks_event_reasons_counters.sw_power_cap", "clocks_event_reasons_counters.sw_thermal_slowdown",
 			"clocks_event_reasons_counters.hw_thermal_slowdown", "clocks_event_reasons_counters.hw_power_brake_slowdown",
 			"clocks_event_reasons.active", "memory.free", "memory.reserved", "temperature.memory", "clocks.mem",
+			"enforced.power.limit", "power.limit", "clocks.max.sm",
 		}, coreFields...),
-		append([]string{"clocks_throttle_reasons.active", "memory.free", "temperature.memory", "clocks.mem"}, coreFields...),
+		append([]string{
+			"clocks_throttle_reasons.active", "memory.free", "temperature.memory", "clocks.mem",
+			"enforced.power.limit", "power.limit", "clocks.max.sm",
+		}, coreFields...),
 		coreFields,
 	}
 	// Streamed are the columns of what a pod's agent streams.
@@ -51,10 +55,13 @@ var smiFields = map[string]meaning{
 	"power.draw":               {quantity: Power, scale: 1},
 	"power.draw.average":       {quantity: Power, scale: 1, rank: 1},
 	"power.draw.instant":       {quantity: Power, scale: 1, rank: 2},
+	"enforced.power.limit":     {quantity: PowerLimit, scale: 1}, // the least of all limits
+	"power.limit":              {quantity: PowerLimit, scale: 1, rank: 1},
 	"temperature.gpu":          {quantity: Temperature, scale: 1},
 	"temperature.memory":       {quantity: MemoryTemp, scale: 1},
 	"clocks.sm":                {quantity: ClockSM, scale: 1},
 	"clocks.current.sm":        {quantity: ClockSM, scale: 1, rank: 1},
+	"clocks.max.sm":            {quantity: ClockSMLimit, scale: 1},
 	"clocks.mem":               {quantity: ClockMemory, scale: 1},
 	"clocks.current.memory":    {quantity: ClockMemory, scale: 1, rank: 1},
 	counters + SWPowerCap:      {quantity: Throttled + SWPowerCap, scale: 1e-3}, // us

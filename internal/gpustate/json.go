@@ -44,6 +44,7 @@ func ParseAMD(out []byte) ([]Reading, error) {
 		set(Temperature, 1, "temperature.hotspot", "temperature.edge")
 		set(MemoryTemp, 1, "temperature.mem")
 		set(ClockSM, 1, "clock.gfx_0.clk", "clock.gfx.clk")
+		set(ClockSMLimit, 1, "clock.gfx_0.max_clk", "clock.gfx.max_clk")
 		set(ClockMemory, 1, "clock.mem_0.clk", "clock.mem.clk")
 		for path, reason := range map[string]string{
 			"throttle.prochot_violation_status":        processorHot,

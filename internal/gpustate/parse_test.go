@@ -220,8 +220,8 @@ func TestFixtures(t *testing.T) {
 		want          []string // lines of the first GPU
 		n             int
 	}{
-		{"xml", "nvidia_smi_xml__*", []string{"memory_used 52428800 bytes", "memory_total 8.589934592e+10 bytes", "power 67.03 W", "temperature 27 celsius", "clock_sm 1275 MHz", "reasons []", "pids []"}, 5},
-		{"exporter", "nvidia_gpu_exporter__*", []string{"utilization 100 percent", "memory_bandwidth_utilization 11 percent", "memory_used 2.078067917e+10 bytes", "power 631.95 W", "temperature 59 celsius", "clock_sm 1980 MHz", "pids [11327 11328 11345]", "reasons []"}, 1},
+		{"xml", "nvidia_smi_xml__*", []string{"memory_used 52428800 bytes", "memory_total 8.589934592e+10 bytes", "power 67.03 W", "temperature 27 celsius", "clock_sm 1275 MHz", "power_limit 500 W", "clock_sm_limit 1410 MHz", "reasons []", "pids []"}, 5},
+		{"exporter", "nvidia_gpu_exporter__*", []string{"utilization 100 percent", "memory_bandwidth_utilization 11 percent", "memory_used 2.078067917e+10 bytes", "power 631.95 W", "temperature 59 celsius", "clock_sm 1980 MHz", "power_limit 700 W", "clock_sm_limit 1980 MHz", "pids [11327 11328 11345]", "reasons []"}, 1},
 		{"exporter", "amd__*", []string{"power 41 W", "utilization 0 percent", "memory_total 6.8702e+10 bytes"}, 1},
 	} {
 		for _, file := range fixture(t, tt.pattern) {

@@ -21,10 +21,12 @@ const (
 	MemoryFree     = "memory_free"
 	MemoryReserved = "memory_reserved"
 	Power          = "power"
+	PowerLimit     = "power_limit"
 	Energy         = "energy" // a counter
 	Temperature    = "temperature"
 	MemoryTemp     = "memory_temperature"
 	ClockSM        = "clock_sm"
+	ClockSMLimit   = "clock_sm_limit" // what the card may reach, whatever holds it down now
 	ClockMemory    = "clock_memory"
 	// Throttled counts time since the driver was loaded; the reason follows.
 	Throttled = "throttled_"
@@ -46,10 +48,12 @@ var Quantities = map[string]struct {
 	MemoryFree:     {"bytes", 0, 1 << 50},
 	MemoryReserved: {"bytes", 0, 1 << 50},
 	Power:          {"W", 1e-3, 1e4},
+	PowerLimit:     {"W", 1e-3, 1e4},
 	Energy:         {"J", 0, 1e13},
 	Temperature:    {"celsius", 1, 300},
 	MemoryTemp:     {"celsius", 1, 300},
 	ClockSM:        {"MHz", 1, 2e4},
+	ClockSMLimit:   {"MHz", 1, 2e4},
 	ClockMemory:    {"MHz", 1, 2e4},
 
 	Throttled + SWPowerCap:   {"ms", 0, 1e15},

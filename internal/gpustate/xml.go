@@ -32,6 +32,7 @@ type xmlGPU struct {
 	OldPower   xmlPower      `xml:"power_readings"`
 	Power      xmlPower      `xml:"gpu_power_readings"`
 	ClockSM    string        `xml:"clocks>sm_clock"`
+	MaxClockSM string        `xml:"max_clocks>sm_clock"`
 	ClockMem   string        `xml:"clocks>mem_clock"`
 	OldReasons xmlElements   `xml:"clocks_throttle_reasons"`
 	Reasons    xmlElements   `xml:"clocks_event_reasons"`
@@ -56,6 +57,11 @@ type xmlPower struct {
 	Draw    string `xml:"power_draw"`
 	Average string `xml:"average_power_draw"`
 	Instant string `xml:"instant_power_draw"`
+	// Of the limits, the one in force is called enforced up to v11, and current since.
+	OldLimit  string `xml:"power_limit"`
+	Requested string `xml:"requested_power_limit"`
+	Enforced  string `xml:"enforced_power_limit"`
+	Current   string `xml:"current_power_limit"`
 }
 
 type xmlElements struct {
@@ -122,6 +128,7 @@ func (g *xmlGPU) state() Reading {
 		{Temperature, g.Temp},
 		{MemoryTemp, g.MemoryTemp},
 		{ClockSM, g.ClockSM},
+		{ClockSMLimit, g.MaxClockSM},
 		{ClockMemory, g.ClockMem},
 		// The last one that is a number counts.
 		{Power, g.OldPower.Instant},
@@ -130,6 +137,10 @@ func (g *xmlGPU) state() Reading {
 		{Power, g.Power.Average},
 		{Power, g.OldPower.Draw},
 		{Power, g.Power.Draw},
+		{PowerLimit, g.OldPower.OldLimit},
+		{PowerLimit, g.Power.Requested},
+		{PowerLimit, g.OldPower.Enforced},
+		{PowerLimit, g.Power.Current},
 	} {
 		if n, ok := number(v.text); ok {
 			r.Set(v.quantity, n)

@@ -402,6 +402,8 @@ const (
 	GPUUtilIdle                  = "gpu_util_idle"
 	MeanGPUMemoryBandwidthUtil   = "mean_gpu_memory_bandwidth_util"
 	MeanGPUClockMHz              = "mean_gpu_clock_mhz"
+	MinGPUPowerLimitW            = "min_gpu_power_limit_w"
+	MinGPUClockLimitMHz          = "min_gpu_clock_limit_mhz"
 	GPUThrottledMs               = "gpu_throttled_ms"
 	GPUThrottleReasons           = "gpu_throttle_reasons"
 	GPUForeignProcesses          = "gpu_foreign_processes"

@@ -493,8 +493,8 @@ var remarks = []Fact{
 	},
 	{
 		SlowDevice, "a device took more than 10 % longer for the fixed prompt or the fixed tokens of `fingerprint` than the median of the others that ran the same server",
-		"it is of the run, among the findings of `summary.md`; no row has it, and `device_prefill_ms` and `device_decode_ms` of the rows have the figures",
-		"look at its clocks (`mean_gpu_clock_mhz`), its power and what throttles it; rent another one, or keep its answer as that of the slowest card",
+		"it is of the run, among the findings of `summary.md`, with the limits of its driver that are lower than those of another device; no row has it, and `device_prefill_ms` and `device_decode_ms` of the rows have the figures",
+		"look at its limits (`min_gpu_power_limit_w`, `min_gpu_clock_limit_mhz`), its clocks (`mean_gpu_clock_mhz`) and what throttles it; rent another one, or keep its answer as that of the slowest card",
 	},
 	{
 		StackUneven, "the stack on Kubernetes has what should be looked at before it is measured", "pods that are not ready or were restarted, or pods of one role that differ",

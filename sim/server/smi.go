@@ -336,11 +336,14 @@ func (s *Server) nvidiaXML(w http.ResponseWriter, r *http.Request) {
 			<sm_clock>%d MHz</sm_clock>
 			<mem_clock>%d MHz</mem_clock>
 		</clocks>
+		<max_clocks>
+			<sm_clock>%d MHz</sm_clock>
+		</max_clocks>
 		<processes>
 `, fields["pci.bus_id"].value(v), html.EscapeString(s.cfg.Core.GPU.Product), v.uuid(), i, fields["pstate"].value(v), active(v.mhz() <= idleMHz),
 			slowdown(v), slowdown(v), v.throttled.Microseconds(),
 			v.total, v.reserved, v.used, v.total-v.used-v.reserved, percent(v.busy), percent(v.memory), int(v.temp),
-			v.power, v.power, s.cfg.Core.GPU.TDP, v.mhz(), v.mhz(), v.memoryMHz())
+			v.power, v.power, s.cfg.Core.GPU.TDP, v.mhz(), v.mhz(), v.memoryMHz(), s.cfg.Core.GPU.MaxSMMHz)
 		for _, p := range v.processes() {
 			fmt.Fprintf(w, `			<process_info>
 				<pid>%d</pid>
