@@ -138,7 +138,12 @@ func TestRehearse_devices(t *testing.T) {
 	if got := three[len(three)-1].Device; got != 2 || len(three) < one+2*s.Trials+2 {
 		t.Errorf("%d trials on %d devices, %d on one", len(three), got+1, one)
 	}
-	if expected, most := s.Launches(); expected != 3 || most <= 3 {
-		t.Errorf("%d launches, at most %d", expected, most)
+	for _, c := range []struct{ devices, done, expected, most int }{
+		{0, 0, 1, 1}, {1, 0, 1, 1}, {3, 0, 3, 3 + 2*5}, {3, 1, 2, 2 + 2*5}, {3, 2, 1, 1 + 5}, {3, 3, 1, 1 + 5},
+	} {
+		s.Devices = c.devices
+		if expected, most := s.Launches(c.done); expected != c.expected || most != c.most {
+			t.Errorf("%+v: %d launches, at most %d", c, expected, most)
+		}
 	}
 }

@@ -102,9 +102,11 @@ func rehearsed(s Settings, p Probe, edge int, sure bool) Outcome {
 	return o
 }
 
-// Launches is how many servers a search starts: one on each device, and at most so many
-// that are on a device that is taken.
-func (s Settings) Launches() (expected, most int) {
-	n := max(1, s.Devices)
-	return n, n + (n-1)*(maxSeen+1)
+// Launches is how many servers what is left of a search starts, once it is done with so many
+// devices: one on each other device, and at most as many more as may be on one that is taken.
+func (s Settings) Launches(done int) (expected, most int) {
+	all := max(1, s.Devices)
+	n := max(1, all-done)
+	further := min(n, all-1) // the first device of all may be any
+	return n, n + further*(maxSeen+1)
 }

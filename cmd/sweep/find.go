@@ -165,7 +165,8 @@ func (j *job) hunted() ([]plan.Deployment, error) {
 	return left, nil
 }
 
-// searches prints what each search is expected to take.
+// searches prints what each search is expected to take, and the launches that those of a
+// deployment share.
 func (p planned) searches(page *draw.Document, servers []server) {
 	if p.plan.Find == nil {
 		return
@@ -175,26 +176,33 @@ func (p planned) searches(page *draw.Document, servers []server) {
 		title = "left of each search"
 	}
 	rows := [][]string{{title, "probes", "time", "$", "at most", "time", "$"}}
+	launches := "launches"
+	if of := p.plugins.traits(); p.plan.Fingerprints(of.given, of.rents) {
+		launches += " with fingerprints"
+	}
 	for _, s := range servers {
 		if s.skipped {
 			continue
 		}
-		for _, one := range executor.Searches(p.plan, s.of.Cells) {
-			e := estimateSearch(one, p.done.of(one), p.plugins.traits().scale)
+		if len(rows) > maxDeployments {
+			break
+		}
+		row := func(label string, n int, took time.Duration, most int, longer time.Duration) {
 			cost := func(d time.Duration) string {
 				if !s.price.Known {
 					return "-"
 				}
 				return humanize.Price(s.price.USDPerHour * d.Hours())
 			}
-			rows = append(rows, []string{
-				others(p.plan, one.Cells[0]), fmt.Sprint(e.probes), roundMinutes(e.took), cost(e.took), fmt.Sprint(e.most), roundMinutes(e.longer), cost(e.longer),
-			})
-			if len(rows) == maxDeployments+1 {
-				page.Rows(rows...)
-				return
+			if len(rows) <= maxDeployments {
+				rows = append(rows, []string{label, fmt.Sprint(n), roundMinutes(took), cost(took), fmt.Sprint(most), roundMinutes(longer), cost(longer)})
 			}
 		}
+		for _, one := range executor.Searches(p.plan, s.of.Cells) {
+			e := estimateSearch(one, p.done.of(one), p.plugins.traits().scale)
+			row(others(p.plan, one.Cells[0]), e.probes, e.took, e.most, e.longer)
+		}
+		row(launches, s.about.launches, s.about.starts, s.about.mostLaunches, s.about.mostStarts)
 	}
 	page.Rows(rows...)
 }

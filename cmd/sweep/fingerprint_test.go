@@ -19,7 +19,7 @@ func TestFind_fingerprint(t *testing.T) {
 	text += "sinks: [{csv: {columns: full}}]\n"
 	write(t, filepath.Join(dir, "find.yaml"), text)
 	plan := sweep(t, dir, nil, "plan", "-v", "find.yaml")
-	if !strings.Contains(plan.stdout, "fingerprint  36 completions: ") {
+	if !strings.Contains(plan.stdout, "fingerprint  36 completions: ") || !strings.Contains(plan.stdout, "  launches with fingerprints ") {
 		t.Errorf("the plan does not announce the questions:\n%s", plan.stdout)
 	}
 	if got := sweep(t, dir, []string{"SWEEP_FAULT=op:kill@200"}, "run", "-o", "run", "find.yaml"); got.code != -1 {

@@ -12,6 +12,7 @@ import (
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/catalog"
 	"sweep.dev/sweep/executor"
+	"sweep.dev/sweep/executor/fingerprint"
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/report"
@@ -135,6 +136,17 @@ func startEstimate(s plan.Server, of traits) time.Duration {
 	return d
 }
 
+// launchEstimate is how long a launch takes before its first trial: its start, and the
+// fingerprint that it may be asked for. most is with one that takes all of its time.
+func launchEstimate(p *plan.Plan, s plan.Server, of traits) (took, most time.Duration) {
+	took = startEstimate(s, of)
+	if !p.Fingerprints(of.given, of.rents) {
+		return took, took
+	}
+	asked := time.Duration(float64(fingerprint.Tokens()) * float64(tokenEstimate(s)) / of.scale)
+	return took + min(asked, fingerprint.Limit), took + fingerprint.Limit
+}
+
 // tokenEstimate is how long one output token takes if it is not measured yet. A
 // catalogued GPU reads a catalogued model's weights (2 bytes a parameter)
 // once for each, at 85 % of its bandwidth; else 20 ms, the middle of what
@@ -214,7 +226,8 @@ func (a *app) planJSON(p *plan.Plan, made *plugins, deployments []plan.Deploymen
 		// Predicted is what would become of the server; absent if unknown.
 		Predicted *report.Prediction `json:"predicted,omitempty"`
 		Launches  int                `json:"launches"`          // of the server, while it does not die
-		Seconds   *float64           `json:"estimated_seconds"` // with the starts of the server
+		Seconds   *float64           `json:"estimated_seconds"` // with the starts of the server and its fingerprints
+		Most      *float64           `json:"most_seconds"`      // the same, at most
 		Cells     []cell             `json:"cells"`
 		// Searches are of a plan with find; then a cell has no estimate of its own.
 		Searches []searchJSON `json:"searches,omitempty"`
@@ -234,7 +247,8 @@ func (a *app) planJSON(p *plan.Plan, made *plugins, deployments []plan.Deploymen
 	for _, d := range deployments {
 		about := estimate(p, d, made.traits())
 		out := deployment{
-			ID: d.ID, Label: executor.ServerLabel(d), Predicted: predicted(d.Server), Launches: about.launches, Seconds: seconds(about.took, d.Cells...),
+			ID: d.ID, Label: executor.ServerLabel(d), Predicted: predicted(d.Server), Launches: about.launches,
+			Seconds: seconds(about.took, d.Cells...), Most: seconds(about.longer, d.Cells...),
 			Extra: executor.Extras(p, d, made.backend, made.servers("")),
 		}
 		for _, c := range d.Cells {

@@ -231,7 +231,7 @@ func (r *rehearsed) takes() (t taking) {
 		if s.skipped || r.result.Unknown[s.of.ID] != "" {
 			continue
 		}
-		took := startEstimate(s.of.Server, r.plugins.traits()) * time.Duration(s.about.launches)
+		took := s.about.starts
 		for _, c := range s.of.Cells {
 			for n := 1; n <= r.plan.Repeats.Most(); n++ {
 				if o := r.result.Trials[rundir.Key{Cell: c.ID, Trial: n}]; o != nil {

@@ -19,6 +19,7 @@ import (
 	"sweep.dev/sweep/pods"
 	"sweep.dev/sweep/rundir"
 	"sweep.dev/sweep/rundir/podledger"
+	"sweep.dev/sweep/search"
 	"sweep.dev/sweep/serving"
 	"sweep.dev/sweep/serving/render"
 )
@@ -58,10 +59,12 @@ func (a *app) prices(ctx context.Context, p *plan.Plan, backend backends.Backend
 	})
 }
 
-// An estimated is what trials of a deployment are estimated to take.
+// An estimated is what trials of a deployment are estimated to take, while no server dies:
+// what is expected and, behind it, the most.
 type estimated struct {
-	launches int           // of its servers, while none dies
-	took     time.Duration // from the first launch to the end of the last
+	launches, mostLaunches int           // of its servers
+	starts, mostStarts     time.Duration // of these, with their fingerprints
+	took, longer           time.Duration // from the first launch to the end of the last
 }
 
 // estimate is of all trials of a deployment.
@@ -76,17 +79,18 @@ func everything(plan.Cell, int) bool { return true }
 // from 1, are left to do, and something of its searches is done.
 func estimateLeft(p *plan.Plan, d plan.Deployment, of traits, left func(plan.Cell, int) bool, done doneSoFar) (e estimated) {
 	if p.Find != nil {
-		e.launches = max(1, p.Find.Devices-had(p, d, done)) // which its searches share
-		e.took = startEstimate(d.Server, of)*time.Duration(e.launches) + estimateSearches(p, d, done, of.scale).took
-		return e
+		all := search.Settings{Devices: p.Find.Devices} // which its searches share
+		e.launches, e.mostLaunches = all.Launches(had(p, d, done))
+		trials := estimateSearches(p, d, done, of.scale)
+		return e.with(p, d, of, trials.took, trials.longer)
 	}
-	numbers := 0
+	numbers, trials := 0, time.Duration(0)
 	for n := 1; n <= p.Repeats.Most(); n++ {
 		some := false
 		for _, cell := range d.Cells {
 			if left(cell, n) {
 				some = true
-				e.took += trialEstimate(cell.Server, cell.Load, of.scale)
+				trials += trialEstimate(cell.Server, cell.Load, of.scale)
 			}
 		}
 		if some {
@@ -94,7 +98,17 @@ func estimateLeft(p *plan.Plan, d plan.Deployment, of traits, left func(plan.Cel
 		}
 	}
 	e.launches = p.Repeats.Launches(numbers)
-	e.took += startEstimate(d.Server, of) * time.Duration(e.launches)
+	e.mostLaunches = e.launches
+	return e.with(p, d, of, trials, trials)
+}
+
+// with is the estimate of so many launches, and of trials on them. A server on a device that
+// is taken is asked for no fingerprint.
+func (e estimated) with(p *plan.Plan, d plan.Deployment, of traits, trials, most time.Duration) estimated {
+	took, longest := launchEstimate(p, d.Server, of)
+	e.starts = took * time.Duration(e.launches)
+	e.mostStarts = longest*time.Duration(e.launches) + startEstimate(d.Server, of)*time.Duration(e.mostLaunches-e.launches)
+	e.took, e.longer = e.starts+trials, e.mostStarts+most
 	return e
 }
 

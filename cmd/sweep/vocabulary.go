@@ -107,10 +107,12 @@ type traits struct {
 	scale     float64
 	simulated bool
 	wrapped   bool // requests go through TLS, a tunnel or a proxy
+	given     bool // the servers run already
+	rents     bool // they cost money
 }
 
 func (m *plugins) traits() traits {
-	of := traits{scale: 1}
+	of := traits{scale: 1, given: m.factory.Given, rents: m.factory.Bills}
 	if s, ok := m.backend.(backends.TimeScaler); ok {
 		of.scale = s.TimeScale()
 	}

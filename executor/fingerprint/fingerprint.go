@@ -32,6 +32,9 @@ const (
 // Asked is how many completions a server is asked at most.
 func Asked() int { return 3 * (1 + Rounds) }
 
+// Tokens are the output tokens of all that a server is asked.
+func Tokens() int { return (1 + Rounds) * (1 + 1 + Output) }
+
 // A Server is who is asked, and how.
 type Server struct {
 	API   *engine.API

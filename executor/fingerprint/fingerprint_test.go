@@ -20,6 +20,7 @@ type card struct {
 	longest int // words
 	ends    int // tokens at most
 	asked   int
+	output  int // tokens that were asked for
 	prompts map[string]bool
 	slow    int // the question that takes 5 s more
 }
@@ -32,6 +33,7 @@ func (c *card) post(ctx context.Context, _ string, body any) ([]byte, error) {
 	}
 	c.prompts[text] = true
 	c.asked++
+	c.output += output
 	words := len(strings.Fields(text))
 	if c.longest > 0 && words > c.longest {
 		return nil, errors.New("too long")
@@ -77,6 +79,9 @@ func TestTake(t *testing.T) {
 		}
 		if c.card.asked != Asked() {
 			t.Errorf("%s: asked %d times, said %d", c.name, c.card.asked, Asked())
+		}
+		if c.card.output != Tokens() {
+			t.Errorf("%s: asked for %d tokens, said %d", c.name, c.card.output, Tokens())
 		}
 	}
 	ended, cancel := context.WithCancel(t.Context())
