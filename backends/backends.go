@@ -337,6 +337,13 @@ type TimeScaler interface {
 	TimeScale() float64
 }
 
+// A Fitted is a simulator whose servers may have measured rates instead of those of a data
+// sheet. Optional, found by type assertion.
+type Fitted interface {
+	// FittedTo is the file of sweep fit with the rates of all servers; "" if there is none.
+	FittedTo() string
+}
+
 // A Prober can be asked whether it would work at all, before any cell.
 // Optional, found by type assertion.
 type Prober interface {

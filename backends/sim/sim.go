@@ -52,6 +52,7 @@ var (
 	_ backends.Backend    = (*Backend)(nil)
 	_ backends.Simulator  = (*Backend)(nil)
 	_ backends.TimeScaler = (*Backend)(nil)
+	_ backends.Fitted     = (*Backend)(nil)
 )
 
 // Factory makes simulators.
@@ -112,6 +113,9 @@ func (b *Backend) Simulated() bool { return true }
 
 // TimeScale is that of the configuration, the same for all servers.
 func (b *Backend) TimeScale() float64 { return b.config.TimeScale }
+
+// FittedTo is the file of the configuration, whose rates all servers have.
+func (b *Backend) FittedTo() string { return b.config.Fitted }
 
 // argv is the command line of one replica.
 func (b *Backend) argv(spec backends.Spec, role backends.Role, at backends.Address) ([]string, error) {

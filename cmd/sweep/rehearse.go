@@ -11,6 +11,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/executor"
 	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/internal/layout"
@@ -87,11 +88,15 @@ type rehearsed struct {
 }
 
 // rehearse rehearses the cells of the deployments that a run would launch. Servers have the
-// rates of files of sweep fit if there is one for their engine and GPU.
+// rates of files of sweep fit if there is one for their engine and GPU, else those that the
+// plan's simulator has.
 func (a *app) rehearse(ctx context.Context, p planned, asked, only func(plan.Cell) (bool, error), files []string) (*rehearsed, error) {
 	fit, err := ratesOf(files, p.deployments)
 	if err != nil {
 		return nil, &usage{fmt.Errorf("--fitted: %w", err)}
+	}
+	if fit, err = withPlans(fit, p); err != nil {
+		return nil, err
 	}
 	servers, err := a.serversOf(ctx, p)
 	if err != nil {
@@ -119,14 +124,27 @@ func (a *app) rehearse(ctx context.Context, p planned, asked, only func(plan.Cel
 	return &rehearsed{p, run, found, servers, fit}, nil
 }
 
-// A rates is a file of sweep fit: what the servers of one engine on one GPU reach.
+// A rates is a file of sweep fit, and which servers have what it says.
 type rates struct {
-	file string
+	file        string
+	engine, gpu string // of the servers; the profile has those that were measured
 	*fitted.Profile
 }
 
 // of says whether the rates are those of a server.
-func (r rates) of(s plan.Server) bool { return r.Engine == s.Engine && r.GPU == s.GPU }
+func (r rates) of(s plan.Server) bool { return r.engine == s.Engine && r.gpu == s.GPU }
+
+// String says which servers have which rates, and what was measured for them.
+func (r rates) String() string {
+	text := fmt.Sprintf("%s %s: rates of %s", r.engine, r.gpu, r.file)
+	if r.Model != "" {
+		text += ", measured with " + r.Model
+	}
+	if r.GPU != "" && (r.Engine != r.engine || r.GPU != r.gpu) {
+		text += fmt.Sprintf(" (%s on %s)", r.Engine, r.GPU)
+	}
+	return text
+}
 
 // ratesOf reads files of sweep fit. Each must be of a server of the deployments.
 func ratesOf(files []string, deployments []plan.Deployment) ([]rates, error) {
@@ -136,14 +154,34 @@ func ratesOf(files []string, deployments []plan.Deployment) ([]rates, error) {
 		if err != nil {
 			return nil, err
 		}
-		one := rates{file, p}
+		one := rates{file, p.Engine, p.GPU, p}
 		if !slices.ContainsFunc(deployments, func(d plan.Deployment) bool { return one.of(d.Server) }) {
 			return nil, fmt.Errorf("%s is of %s on %s, and no server of the plan is: leave it out", file, p.Engine, cmp.Or(p.GPU, "a GPU without a name"))
 		}
-		if slices.ContainsFunc(all, func(r rates) bool { return r.Engine == p.Engine && r.GPU == p.GPU }) {
+		if slices.ContainsFunc(all, func(r rates) bool { return r.engine == p.Engine && r.gpu == p.GPU }) {
 			return nil, fmt.Errorf("%s is the second file of %s on %s", file, p.Engine, p.GPU)
 		}
 		all = append(all, one)
+	}
+	return all, nil
+}
+
+// withPlans adds the rates that the plan's own simulator gives its servers, whichever engine
+// and GPU they are of, for the servers that have none yet.
+func withPlans(all []rates, p planned) ([]rates, error) {
+	b, ok := p.plugins.backend.(backends.Fitted)
+	if !ok || b.FittedTo() == "" {
+		return all, nil
+	}
+	profile, err := fitted.Read(b.FittedTo())
+	if err != nil {
+		return nil, &usage{fmt.Errorf("backend.fitted: %w", err)}
+	}
+	for _, d := range p.deployments {
+		has := slices.ContainsFunc(all, func(r rates) bool { return r.of(d.Server) })
+		if _, unknown := simulable(d.Server); !has && unknown == nil {
+			all = append(all, rates{b.FittedTo(), d.Server.Engine, d.Server.GPU, profile})
+		}
 	}
 	return all, nil
 }
@@ -187,8 +225,7 @@ func (r *rehearsed) said(page *draw.Document, style draw.Style) bool {
 	page.Text("Rehearsal of " + r.plan.Name + ": a prediction of the simulator, no measurement")
 	page.Text("  " + constants())
 	for _, f := range r.rates {
-		text := fmt.Sprintf("%s %s: rates of %s, measured with %s", f.Engine, f.GPU, f.file, f.Model)
-		page.Text("  " + plaintext.Line(text))
+		page.Text("  " + plaintext.Line(f.String()))
 	}
 	for _, d := range r.deployments {
 		label := executor.ServerLabel(d)
@@ -275,7 +312,7 @@ func (r *rehearsed) kept() report.Rehearsal {
 		Searches: capacity.Predicted(r.run), Cells: []report.PredictedCell{}, Missing: []report.PredictedNever{},
 	}
 	for _, f := range r.rates {
-		out.Simulator.Fitted = append(out.Simulator.Fitted, report.FittedFor{File: f.file, Engine: f.Engine, GPU: f.GPU, Model: f.Model, RunID: f.Source.RunID})
+		out.Simulator.Fitted = append(out.Simulator.Fitted, report.FittedFor{File: f.file, Engine: f.engine, GPU: f.gpu, Model: f.Model, RunID: f.Source.RunID})
 	}
 	for _, d := range r.deployments {
 		if why := r.result.Unknown[d.ID]; why != "" {

@@ -85,32 +85,67 @@ func TestRun_rehearseCells(t *testing.T) {
 	}
 }
 
-// A rehearsal takes the rates of a file of sweep fit for the servers that it is of.
-func TestPlan_fitted(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	write(t, filepath.Join(dir, "beside.yaml"), besidePlan)
-	for name, p := range map[string]fitted.Profile{
-		"slow.json":  {Version: fitted.Version, Engine: "vllm", GPU: "h100", Bandwidth: 1, TFLOPS: 0.1, StepUS: 50_000, Model: "sweep/tiny"},
-		"other.json": {Version: fitted.Version, Engine: "vllm", GPU: "l4", Bandwidth: 1, TFLOPS: 0.1},
-	} {
+// fitFiles writes files of sweep fit.
+func fitFiles(t *testing.T, dir string, files map[string]fitted.Profile) {
+	t.Helper()
+	for name, p := range files {
+		p.Version = fitted.Version
 		text, err := p.Text()
 		if err != nil {
 			t.Fatal(err)
 		}
 		write(t, filepath.Join(dir, name), string(text))
 	}
-	rehearsal := func(args ...string) (r report.Rehearsal) {
-		got := sweep(t, dir, nil, append(append([]string{"plan", "--rehearse", "--json"}, args...), "beside.yaml")...)
-		if got.code != exitOK {
-			t.Fatalf("exit %d\n%s", got.code, got.stderr)
-		}
-		if err := json.Unmarshal([]byte(got.stdout), &r); err != nil || len(r.Cells) == 0 || r.Cells[0].E2E == nil {
-			t.Fatalf("%v: %s", err, got.stdout)
-		}
-		return r
+}
+
+// rehearsedIn is a rehearsal of beside.yaml.
+func rehearsedIn(t *testing.T, dir string, args ...string) (r report.Rehearsal) {
+	t.Helper()
+	got := sweep(t, dir, nil, append(append([]string{"plan", "--rehearse", "--json"}, args...), "beside.yaml")...)
+	if got.code != exitOK {
+		t.Fatalf("exit %d\n%s", got.code, got.stderr)
 	}
-	sheet, slow := rehearsal(), rehearsal("--fitted", "slow.json")
+	if err := json.Unmarshal([]byte(got.stdout), &r); err != nil || len(r.Cells) == 0 || r.Cells[0].E2E == nil {
+		t.Fatalf("%v: %s", err, got.stdout)
+	}
+	return r
+}
+
+// A plan whose simulator has the rates of a file is rehearsed with them, whichever engine and
+// GPU the file is of, unless --fitted names another for the server.
+func TestPlan_fittedBackend(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "beside.yaml"), strings.Replace(besidePlan, "backend: sim", "backend: {kind: sim, fitted: slow.json}", 1))
+	fitFiles(t, dir, map[string]fitted.Profile{
+		"slow.json": {Engine: "sglang", GPU: "l4", Bandwidth: 1, TFLOPS: 0.1, StepUS: 50_000, Model: "sweep/tiny"},
+		"fast.json": {Engine: "vllm", GPU: "h100", Bandwidth: 3000, TFLOPS: 900},
+	})
+	slow, fast := rehearsedIn(t, dir), rehearsedIn(t, dir, "--fitted", "fast.json")
+	if *slow.Cells[0].E2E < 200 || *fast.Cells[0].E2E > 100 {
+		t.Errorf("p95 E2E %v ms with the plan's rates, %v with those of --fitted", *slow.Cells[0].E2E, *fast.Cells[0].E2E)
+	}
+	for name, r := range map[string]report.Rehearsal{"slow.json": slow, "fast.json": fast} {
+		if f := r.Simulator.Fitted; len(f) != 1 || f[0].File != name || f[0].Engine != "vllm" || f[0].GPU != "h100" {
+			t.Errorf("%s: %+v", name, f)
+		}
+	}
+	got := sweep(t, dir, nil, "run", "--rehearse", "-o", "run", "beside.yaml")
+	if want := "  vllm h100: rates of slow.json, measured with sweep/tiny (sglang on l4)\n"; got.code != exitOK || !strings.Contains(got.stderr, want) {
+		t.Errorf("exit %d, want %q\n%s", got.code, want, got.stderr)
+	}
+}
+
+// A rehearsal takes the rates of a file of sweep fit for the servers that it is of.
+func TestPlan_fitted(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "beside.yaml"), besidePlan)
+	fitFiles(t, dir, map[string]fitted.Profile{
+		"slow.json":  {Engine: "vllm", GPU: "h100", Bandwidth: 1, TFLOPS: 0.1, StepUS: 50_000, Model: "sweep/tiny"},
+		"other.json": {Engine: "vllm", GPU: "l4", Bandwidth: 1, TFLOPS: 0.1},
+	})
+	sheet, slow := rehearsedIn(t, dir), rehearsedIn(t, dir, "--fitted", "slow.json")
 	if *slow.Cells[0].E2E < 200 || *sheet.Cells[0].E2E > 100 || sheet.Simulator.Fitted != nil || len(slow.Simulator.Fitted) != 1 {
 		t.Errorf("by the data sheet %+v, fitted %+v", sheet, slow)
 	}
