@@ -53,12 +53,20 @@ type searchEstimate struct {
 // looked is at how many capacities the cost of a search is looked at, evenly over its levels.
 const looked = 12
 
-// A doneSoFar is what of a search has ended, in its order; nil is nothing of any.
-type doneSoFar func(executor.Search) []search.Outcome
+// A soFar is what of a search has ended.
+type soFar struct {
+	outcomes []search.Outcome // in their order, up to the first that is left
+	// kept says whether a trial behind these has an outcome too, as one has behind a trial
+	// that is run again; nil: none has.
+	kept func(search.Probe) bool
+}
 
-func (d doneSoFar) of(s executor.Search) []search.Outcome {
+// A doneSoFar is what of each search has ended; nil is nothing of any.
+type doneSoFar func(executor.Search) soFar
+
+func (d doneSoFar) of(s executor.Search) soFar {
 	if d == nil {
-		return nil
+		return soFar{}
 	}
 	return d(s)
 }
@@ -66,22 +74,24 @@ func (d doneSoFar) of(s executor.Search) []search.Outcome {
 // estimateSearch is what is left of a search after what is done: the mean over all
 // capacities that this leaves open, and the most that it takes if each level needs all trials
 // that it may have.
-func estimateSearch(s executor.Search, done []search.Outcome, scale float64) (e searchEstimate) {
+func estimateSearch(s executor.Search, done soFar, scale float64) (e searchEstimate) {
 	sum := 0
-	low, high := search.Edges(s.Settings, done)
+	low, high := search.Edges(s.Settings, done.outcomes)
 	n := min(looked, high-low)
 	for i := range n {
 		edge := low + (i+1)*(high-low)/n
-		took := func(probes []search.Probe) (d time.Duration) {
-			for _, p := range probes {
-				d += trialEstimate(s.Cells[p.Level].Server, s.Load(p), scale)
+		left := func(sure bool) (n int, took time.Duration) {
+			for _, p := range search.RehearseFrom(s.Settings, done.outcomes, edge, sure) {
+				if done.kept == nil || !done.kept(p) {
+					n, took = n+1, took+trialEstimate(s.Cells[p.Level].Server, s.Load(p), scale)
+				}
 			}
-			return d
+			return n, took
 		}
-		sure, unsure := search.RehearseFrom(s.Settings, done, edge, true), search.RehearseFrom(s.Settings, done, edge, false)
-		sum += len(sure)
-		e.took += took(sure)
-		e.most, e.longer = max(e.most, len(unsure)), max(e.longer, took(unsure))
+		probes, took := left(true)
+		most, longer := left(false)
+		sum, e.took = sum+probes, e.took+took
+		e.most, e.longer = max(e.most, most), max(e.longer, longer)
 	}
 	e.probes, e.took = (sum+n/2)/n, e.took/time.Duration(n)
 	return e
@@ -125,9 +135,9 @@ func (j *job) replay(s executor.Search) (done []search.Outcome, more bool) {
 }
 
 // done is what of a search has ended.
-func (j *job) done(s executor.Search) []search.Outcome {
+func (j *job) done(s executor.Search) soFar {
 	done, _ := j.replay(s)
-	return done
+	return soFar{done, func(p search.Probe) bool { return !j.pending(s.Cells[p.Level], s.Key(p).Trial) }}
 }
 
 // quoteSearches prints on stderr what is left of the searches of a run that goes on.

@@ -263,7 +263,7 @@ func (a *app) planJSON(p *plan.Plan, made *plugins, deployments []plan.Deploymen
 			out.Cells = append(out.Cells, cell{c.ID, p.SpecDigest(c), settings, took})
 		}
 		for _, s := range executor.Searches(p, d.Cells) {
-			e := estimateSearch(s, nil, made.traits().scale)
+			e := estimateSearch(s, soFar{}, made.traits().scale)
 			out.Searches = append(out.Searches, searchJSON{others(p, s.Cells[0]), e.probes, e.took.Seconds(), e.most, e.longer.Seconds()})
 		}
 		list = append(list, out)

@@ -116,12 +116,9 @@ func (e estimated) with(p *plan.Plan, d plan.Deployment, of traits, trials, most
 func had(p *plan.Plan, d plan.Deployment, done doneSoFar) int {
 	least := -1
 	for _, s := range executor.Searches(p, d.Cells) {
-		last := 0
-		for _, o := range done.of(s) {
-			last = max(last, o.Device)
-		}
-		if least < 0 || last < least {
-			least = last
+		next, more := search.Next(s.Settings, done.of(s).outcomes)
+		if more && (least < 0 || next.Device < least) {
+			least = next.Device
 		}
 	}
 	return max(0, least)
