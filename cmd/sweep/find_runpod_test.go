@@ -13,7 +13,7 @@ import (
 
 // rentFindPlan is [rentPlan] with a search, each of whose trials takes 2 s at most.
 var rentFindPlan = strings.NewReplacer(
-	"name: rent", "name: hunt", "concurrency: [1, 2], ", "", "requests: 4,", "requests: 40,", "gpu]", "{gpu: {interval: 200ms}}]",
+	"name: rent", "name: hunt", "concurrency: [1, 2], ", "", "requests: 4,", "requests: 40,",
 ).Replace(rentPlan) + "find: {axis: request_rate, from: 20, to: 40, within: 50%, confidence: 90%, objectives: {always: p50_ttft_ms < 60000}}\n"
 
 // leftQuote is what a command says before it rents: the dollars of its quote, and those and the
