@@ -62,24 +62,27 @@ func (a *app) kubeTimeline(ctx context.Context, c *cli.Command, request string) 
 	if err != nil {
 		return loglines.Telling{}, err
 	}
-	story := s.reader.Story(request)
-	for _, one := range s.wanted() {
-		story.Reads(loglines.Source{Role: one.Role, Pod: one.Pod, Container: one.Name})
-	}
 	s.options.Once, s.options.Say = true, a.sayOf
-	var mu sync.Mutex // of the story
-	err = logs.Follow(ctx, s.api, s.stack, s.options, func(l logs.Line) error {
-		mu.Lock()
-		defer mu.Unlock()
-		if !l.Previous { // its own log has it too
-			story.Add(loglines.Source{Role: l.From.Role, Pod: l.From.Pod, Container: l.From.Name}, l.Time, l.Text)
+	told, err := s.reader.Tell(request, func(story *loglines.Story) error {
+		for _, one := range s.wanted() {
+			story.Reads(loglines.Source{Role: one.Role, Pod: one.Pod, Container: one.Name})
 		}
-		return nil
+		var mu sync.Mutex // of the story
+		err := logs.Follow(ctx, s.api, s.stack, s.options, func(l logs.Line) error {
+			mu.Lock()
+			defer mu.Unlock()
+			if !l.Previous { // its own log has it too
+				story.Add(loglines.Source{Role: l.From.Role, Pod: l.From.Pod, Container: l.From.Name}, l.Time, l.Text)
+			}
+			return nil
+		})
+		s.options.Say = nil // it was said
+		return errors.Join(err, context.Cause(ctx))
 	})
-	if err != nil || ctx.Err() != nil {
-		return loglines.Telling{}, refusedByKube(errors.Join(err, context.Cause(ctx)), s.stack.Namespace)
+	if err != nil {
+		return loglines.Telling{}, refusedByKube(err, s.stack.Namespace)
 	}
-	return story.Tell(), nil
+	return told, nil
 }
 
 // fileTimeline reads the logs of a run directory, or files that --save kept.
@@ -106,16 +109,17 @@ func (a *app) fileTimeline(c *cli.Command, request string) (loglines.Telling, er
 		return none, &usage{fmt.Errorf("%s has no logs: want a run directory, or one that sweep logs --kube --save wrote", dir)}
 	}
 	reader := loglines.NewReader(&profile.Logs)
-	story := reader.Story(request)
-	for _, path := range paths {
-		if strings.Contains(filepath.Base(path), ".previous-") { // the container's own log has it
-			continue
+	return reader.Tell(request, func(story *loglines.Story) error {
+		for _, path := range paths {
+			if strings.Contains(filepath.Base(path), ".previous-") { // the container's own log has it
+				continue
+			}
+			if err := readInto(story, reader, path); err != nil {
+				return err
+			}
 		}
-		if err := readInto(story, reader, path); err != nil {
-			return none, err
-		}
-	}
-	return story.Tell(), nil
+		return nil
+	})
 }
 
 // escapeGlob makes a path a pattern for itself.

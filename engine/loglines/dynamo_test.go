@@ -1,6 +1,8 @@
 package loglines_test
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -16,11 +18,9 @@ func storyOf(t *testing.T, name, dir, request string) string {
 	if !ok {
 		t.Fatalf("there is no %s", name)
 	}
-	s := loglines.NewReader(&p.Logs).Story(request)
-	each(t, dir, func(source loglines.Source, at time.Time, text string) {
-		s.Add(source, at, text)
-	})
-	return steps(s.Tell())
+	return steps(told(t, loglines.NewReader(&p.Logs), request, func(s *loglines.Story) {
+		each(t, dir, s.Add)
+	}))
 }
 
 // Dynamo 1.6.1 with mock workers, as its frontend and workers wrote it at their default
@@ -55,10 +55,62 @@ missing kv_received: not printed: it needs decode workers of vLLM with VLLM_LOGG
 	}
 	// And one whose id is a part of that one's.
 	p, _ := engine.Lookup("dynamo-disagg")
-	s := loglines.NewReader(&p.Logs).Story("sweep-abc-1")
-	each(t, "testdata/dynamo", func(source loglines.Source, at time.Time, text string) { s.Add(source, at, text) })
-	if g := s.Tell(); len(g.Steps) > 0 || g.Named > 0 {
+	g := told(t, loglines.NewReader(&p.Logs), "sweep-abc-1", func(s *loglines.Story) { each(t, "testdata/dynamo", s.Add) })
+	if len(g.Steps) > 0 || g.Named > 0 {
 		t.Errorf("sweep-abc-1 is told as sweep-abc-12: %d lines name it\n%s", g.Named, steps(g))
+	}
+}
+
+// Of many requests the one that was asked for is told whole, wherever the log stands that has
+// both of its ids.
+func TestStory_many(t *testing.T) {
+	t.Parallel()
+	const many = 20_000
+	p, _ := engine.Lookup("dynamo-disagg")
+	r := loglines.NewReader(&p.Logs)
+	at := time.Date(2026, 11, 26, 0, 0, 0, 0, time.UTC)
+	source := func(role string) loglines.Source {
+		return loglines.Source{Role: role, Pod: role + "-0", Container: "main"}
+	}
+	log := func(s *loglines.Story, of loglines.Source, lines ...string) {
+		for n := range many {
+			for i, line := range lines {
+				line = strings.NewReplacer("OWN", fmt.Sprintf("00000000-0000-4000-8000-%012d", n), "MINE", fmt.Sprintf("c0ffee-t01-a01-s0-n%d", n)).Replace(line)
+				s.Add(of, at.Add(time.Duration(n*len(lines)+i)*time.Microsecond), line)
+			}
+		}
+	}
+	workers := func(s *loglines.Story) {
+		for _, role := range []string{"prefill", "decode"} {
+			log(s, source(role),
+				`INFO push_handler: request received request_id=OWN component="`+role+`" endpoint="generate" instance_id=7`,
+				`INFO push_handler: request completed request_id=OWN component="`+role+`" endpoint="generate"`)
+		}
+	}
+	frontend := func(s *loglines.Story) {
+		log(s, source("frontend"),
+			`INFO http-request: request received request_id=OWN model=tiny method=POST x_request_id="MINE"`,
+			`INFO selector: Selected worker request_id="OWN" worker_id=7 worker_type=prefill logit=0.6`,
+			`INFO selector: Selected worker request_id="OWN" worker_id=8 worker_type=decode logit=0.0`,
+			`INFO http-request: request completed request_id=OWN model=tiny status=success elapsed_ms=44 x_request_id="MINE" prefill_worker_id=7 decode_worker_id=8`)
+	}
+	for name, read := range map[string]func(*loglines.Story){
+		"the workers first": func(s *loglines.Story) { workers(s); frontend(s) },
+		"the frontend":      func(s *loglines.Story) { frontend(s); workers(s) },
+	} {
+		g := told(t, r, fmt.Sprintf("c0ffee-t01-a01-s0-n%d", many-1), read)
+		if len(g.Steps) != 8 || g.Dropped > 0 {
+			t.Errorf("%s: %d steps, %d dropped\n%s", name, len(g.Steps), g.Dropped, steps(g))
+		}
+	}
+}
+
+// A log that cannot be read is an error.
+func TestTell_unreadable(t *testing.T) {
+	t.Parallel()
+	bad := errors.New("no such log")
+	if _, err := llmd(t).Tell("c0ffee-t01-a01-s0-n1", func(*loglines.Story) error { return bad }); !errors.Is(err, bad) {
+		t.Error(err)
 	}
 }
 

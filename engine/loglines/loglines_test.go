@@ -48,14 +48,27 @@ func each(t *testing.T, dir string, take func(s loglines.Source, at time.Time, t
 
 func tell(t *testing.T, dir, request string, without ...string) loglines.Telling {
 	t.Helper()
-	s := llmd(t).Story(request)
-	each(t, dir, func(source loglines.Source, at time.Time, text string) {
-		s.Reads(source)
-		if !slices.ContainsFunc(without, func(w string) bool { return strings.Contains(text, w) }) {
-			s.Add(source, at, text)
-		}
+	return told(t, llmd(t), request, func(s *loglines.Story) {
+		each(t, dir, func(source loglines.Source, at time.Time, text string) {
+			s.Reads(source)
+			if !slices.ContainsFunc(without, func(w string) bool { return strings.Contains(text, w) }) {
+				s.Add(source, at, text)
+			}
+		})
 	})
-	return s.Tell()
+}
+
+// told is a request by lines that can be read.
+func told(t *testing.T, r *loglines.Reader, request string, read func(*loglines.Story)) loglines.Telling {
+	t.Helper()
+	g, err := r.Tell(request, func(s *loglines.Story) error {
+		read(s)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
 }
 
 func steps(g loglines.Telling) string {
@@ -151,16 +164,16 @@ missing kv_sent: not printed: it needs VLLM_LOGGING_LEVEL=DEBUG of the prefill s
 ` {
 		t.Errorf("got\n%s", got)
 	}
-	s := llmd(t).Story(id)
-	each(t, "testdata/pd", func(source loglines.Source, at time.Time, text string) {
-		if source.Container == "routing-proxy" && strings.Contains(text, "sending prefill request") && at.Second() == 21 {
-			s.Add(source, at.Add(-time.Millisecond), text) // of another request at the same time
-		}
-		if source.Role != "prefill" {
-			s.Add(source, at, text)
-		}
-	})
-	got = steps(s.Tell())
+	got = steps(told(t, llmd(t), id, func(s *loglines.Story) {
+		each(t, "testdata/pd", func(source loglines.Source, at time.Time, text string) {
+			if source.Container == "routing-proxy" && strings.Contains(text, "sending prefill request") && at.Second() == 21 {
+				s.Add(source, at.Add(-time.Millisecond), text) // of another request at the same time
+			}
+			if source.Role != "prefill" {
+				s.Add(source, at, text)
+			}
+		})
+	}))
 	if !strings.Contains(got, "prefill_sent url=10.0.1.7:8000 (of 2)") || !strings.Contains(got, "missing kv_sent: no log of prefill was read") {
 		t.Errorf("got\n%s", got)
 	}

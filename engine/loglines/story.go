@@ -10,7 +10,8 @@ import (
 
 // Bounds of a story.
 const (
-	maxSteps   = 100_000         // lines that may be steps, of all requests
+	maxSteps   = 100_000         // lines that may be steps of the request
+	maxReads   = 8               // of the logs: each may find ids that the one before did not know
 	maxValue   = 1 << 10         // bytes of a value
 	nearWindow = 2 * time.Minute // between a line without an id and the event next to it
 	clockSkew  = time.Second     // between two nodes
@@ -21,10 +22,17 @@ const (
 type Story struct {
 	r       *Reader
 	request string
-	steps   []*step
+	ids     map[string]bool // of the request, as far as they are known: its own, and by aliases
 	sources map[Source]bool
-	dropped int // steps for which there was no room
-	named   int // lines that name the request and are no step
+	seen    // at the last reading
+}
+
+// What was seen at one reading of the logs.
+type seen struct {
+	steps   []*step
+	others  map[int]int // lines of other requests, by event
+	dropped int         // steps for which there was no room
+	named   int         // lines that name the request and are no step
 }
 
 // A step is one line that is an event of some request.
@@ -40,10 +48,23 @@ type step struct {
 // A Group is a value that a line says, by its name in the pattern.
 type Group struct{ Name, Value string }
 
-// Story begins the story of a request. Its id may be the one of the router or of a server,
+// Tell tells the story of a request. Its id may be the one of the router or of a server,
 // which often put something before and after it.
-func (r *Reader) Story(request string) *Story {
-	return &Story{r: r, request: request, sources: map[Source]bool{}}
+//
+// Read hands all lines of all logs to the story. It is called again, from the beginning, as
+// long as the lines show further ids of the request, since a line with two of them may come
+// after those that have one: only the lines of the request itself are kept, however many
+// there are.
+func (r *Reader) Tell(request string, read func(*Story) error) (Telling, error) {
+	s := &Story{r: r, request: request, ids: map[string]bool{request: true}, sources: map[Source]bool{}}
+	known := 0
+	for n := 0; known < len(s.ids) && n < maxReads; n++ {
+		known, s.seen = len(s.ids), seen{others: map[int]int{}}
+		if err := read(s); err != nil {
+			return Telling{}, err
+		}
+	}
+	return s.tell(), nil
 }
 
 // Reads says that the log of a source is read, also if it has no lines.
@@ -69,12 +90,13 @@ func (s *Story) Add(source Source, at time.Time, text string) {
 				}
 				value := text[m[2*g]:m[2*g+1]]
 				if name == groupRequest {
-					one.id, one.bound = shortened(value), sameRequest(value, s.request)
+					one.id = shortened(value)
 				}
 				one.groups = append(one.groups, Group{name, shortened(value)})
 			}
-			if one.id != "" && !one.bound && !s.r.aliases {
-				return // of another request
+			if s.bind(one); one.id != "" && !one.bound {
+				s.others[i]++
+				return
 			}
 			if len(s.steps) >= maxSteps {
 				s.dropped++
@@ -126,27 +148,16 @@ func continues(c string) bool {
 	return c != "" && (c >= "0" && c <= "9" || c >= "a" && c <= "z" || c >= "A" && c <= "Z")
 }
 
-// bind finds the lines that name our request by another id. A line that has both ids may
-// stand in any log, and name a third one.
-func (s *Story) bind() {
-	if !s.r.aliases {
-		return
-	}
-	ids := map[string]bool{s.request: true}
-	for more := true; more; {
-		more = false
-		for _, one := range s.steps {
-			alias := one.group(groupAlias)
-			if one.id == "" || alias == "" || ids[one.id] && ids[alias] {
-				continue
-			}
-			if one.bound || ids[one.id] || ids[alias] || sameRequest(alias, s.request) {
-				ids[one.id], ids[alias], more = true, true, true
-			}
-		}
-	}
-	for _, one := range s.steps {
-		one.bound = one.bound || ids[one.id]
+// ours says whether an id is one of the request.
+func (s *Story) ours(id string) bool { return s.ids[id] || sameRequest(id, s.request) }
+
+// bind says whether a line is of the request, and learns the other id that it may name it by:
+// a line that has both ids may stand in any log, and name a third one.
+func (s *Story) bind(one *step) {
+	alias := one.group(groupAlias)
+	one.bound = one.id != "" && s.ours(one.id) || alias != "" && s.ours(alias)
+	if one.bound && one.id != "" && alias != "" {
+		s.ids[one.id], s.ids[alias] = true, true
 	}
 }
 
@@ -189,11 +200,10 @@ type Telling struct {
 	Dropped int       `json:"dropped"` // lines for which there was no room
 }
 
-// Tell puts the steps of the request together. Without one line that names it there are
+// tell puts the steps of the request together. Without one line that names it there are
 // none.
-func (s *Story) Tell() Telling {
+func (s *Story) tell() Telling {
 	out := Telling{Request: s.request, Steps: []Told{}, Missing: []Missing{}, Named: s.named, Dropped: s.dropped}
-	s.bind()
 	placed := map[*step]int{}
 	for _, one := range s.steps {
 		if one.bound {
@@ -254,7 +264,7 @@ func (s *Story) order(event string) int {
 // why says why an event is missing.
 func (s *Story) why(event int) string {
 	e := s.r.logs.Events[event]
-	n := 0
+	n := s.others[event]
 	for _, one := range s.steps {
 		if one.event == event {
 			n++
