@@ -60,6 +60,11 @@ type Role struct {
 	// backend that keeps the last of them.
 	MetricsPaths []string
 	MetricsPort  string
+	// MetricsFlag is the argument without which it has no metrics, with their port as its
+	// value, and Containers are names of containers that play the role beside another one:
+	// for a backend that finds what runs.
+	MetricsFlag string
+	Containers  []string
 	// KeyEnv is the variable from which the engine takes the key that its
 	// clients must have; "" for an engine that has none.
 	KeyEnv string

@@ -370,6 +370,9 @@ func (c *checker) metrics(where []any, m *Metrics, r *Role) {
 			c.fail(under(where, "port"), "role %q has no port %q", r.Name, m.Port)
 		}
 	}
+	if strings.HasPrefix(m.Flag, "-") {
+		c.fail(under(where, "flag"), "%q: want the flag without its dashes", m.Flag)
+	}
 	if re := c.expression(under(where, "reported"), m.Reported); re != nil && m.Reported != "" && re.NumSubexp() < 1 {
 		c.fail(under(where, "reported"), "it has no group for the number")
 	}

@@ -251,7 +251,7 @@ func (m *Metrics) add(other *Metrics) {
 func (m *Metrics) from(parent *Metrics) {
 	if m.Path == "" {
 		m.Path, m.Fallback, m.Iterations = parent.Path, parent.Fallback, parent.Iterations
-		m.Port = cmp.Or(m.Port, parent.Port)
+		m.Port, m.Flag = cmp.Or(m.Port, parent.Port), cmp.Or(m.Flag, parent.Flag)
 		m.Exclusive = m.Exclusive || parent.Exclusive
 	}
 	if m.Prefixes == nil {

@@ -233,6 +233,9 @@ type Metrics struct {
 	Fallback []string `yaml:"fallback,omitempty" doc:"Paths to try where that holds none."`
 	// Port is the name of the port, of Role.Ports; "" is the role's own.
 	Port string `yaml:"port,omitempty" doc:"Name of the port, if it is not the role's own."`
+	// Flag is the argument that turns the metrics on, for a role without any by default: its
+	// value is their port. They are read of a stack that was found, by what its manifests say.
+	Flag string `yaml:"flag,omitempty" doc:"Argument, without dashes, that turns the metrics on, with their port as its value: without it the role has none. They are read of stacks on Kubernetes that run already." example:"metrics-port"`
 	// Iterations is a path of iteration statistics in JSON, of which every
 	// answer empties the queue (trtllm-serve).
 	Iterations string `yaml:"iterations,omitempty" doc:"Path of iteration statistics in JSON."`

@@ -27,6 +27,26 @@ func TestMetricsPort(t *testing.T) {
 	}
 }
 
+// A container beside another has metrics of its own with a flag alone.
+func TestFlagPort(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		c    Container
+		want int
+	}{
+		"off":                 {Container{Args: []string{"--port=8000"}, Ports: []Port{{"http", 8000}}}, 0},
+		"told to be off":      {Container{Args: []string{"--metrics-port=0"}}, 0},
+		"on":                  {Container{Args: []string{"--port=8000", "--metrics-port", "9400"}, Ports: []Port{{"", 8000}}}, 9400},
+		"another is named":    {Container{Args: []string{"--metrics-port=9400"}, Ports: []Port{{"metrics", 8000}}}, 9400},
+		"in a file":           {Container{Args: []string{"--configuration-file=/c.yaml"}, Ports: []Port{{"http", 8000}, {"Metrics", 9400}}}, 9400},
+		"that takes requests": {Container{Args: []string{"--port=8000"}, Ports: []Port{{"metrics", 8000}}}, 0},
+	} {
+		if got := tt.c.FlagPort("metrics-port"); got != tt.want {
+			t.Errorf("%s: %d, want %d", name, got, tt.want)
+		}
+	}
+}
+
 // TestChanges compares stacks in which one thing differs.
 func TestChanges(t *testing.T) {
 	t.Parallel()

@@ -17,15 +17,8 @@ var metricsFlags = []string{"metrics-port", "port"}
 // tells: one that is named for them, else the one that its arguments name, else its
 // first that takes requests. It is 0 if the manifest names none.
 func (c *Container) MetricsPort() int {
-	named := func(name string) int {
-		i := slices.IndexFunc(c.Ports, func(p Port) bool { return strings.EqualFold(p.Name, name) })
-		if i < 0 {
-			return 0
-		}
-		return c.Ports[i].Number
-	}
 	for _, name := range metricsNames[:len(metricsNames)-1] {
-		if n := named(name); n > 0 {
+		if n := c.named(name); n > 0 {
 			return n
 		}
 	}
@@ -34,13 +27,37 @@ func (c *Container) MetricsPort() int {
 			return n
 		}
 	}
-	if n := named(metricsNames[len(metricsNames)-1]); n > 0 {
+	if n := c.named(metricsNames[len(metricsNames)-1]); n > 0 {
 		return n
 	}
 	for _, p := range c.Ports {
 		name := strings.ToLower(p.Name)
 		if !slices.ContainsFunc(notHTTP, func(not string) bool { return strings.Contains(name, not) }) {
 			return p.Number
+		}
+	}
+	return 0
+}
+
+// named is the port of a name, 0 if there is none.
+func (c *Container) named(name string) int {
+	i := slices.IndexFunc(c.Ports, func(p Port) bool { return strings.EqualFold(p.Name, name) })
+	if i < 0 {
+		return 0
+	}
+	return c.Ports[i].Number
+}
+
+// FlagPort is the port of the metrics of a container that has them with a flag alone: the
+// value of the flag, which may stand in a file that nobody sees, or else a port that is named
+// for them and is not the one that takes requests. It is 0 if the manifest shows neither.
+func (c *Container) FlagPort(flag string) int {
+	if n := c.numberOf(flag); n > 0 {
+		return n
+	}
+	for _, name := range metricsNames[:2] {
+		if n := c.named(name); n > 0 && n != c.numberOf("port") {
+			return n
 		}
 	}
 	return 0

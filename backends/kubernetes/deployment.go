@@ -46,17 +46,21 @@ type deployment struct {
 	mu     sync.Mutex // of what follows
 	stack  *stack.Stack
 	places map[string][]place // by the spec's roles
-	known  map[string]place   // by the pods' UIDs, so that each is tried once
+	known  map[string]place   // by the pods' UIDs and roles, so that each is tried once
 	made   hardware
 }
 
-// A place is a pod that plays a role of the spec.
+// A place is a pod that plays a role of the spec, or a container beside its main one.
 type place struct {
-	role string // of the stack
-	pod  stack.Pod
-	host *podHost
-	why  string // its metrics cannot be read; "" if they can
+	plays string // the role
+	role  string // of the stack; "" for a container beside the main one
+	pod   stack.Pod
+	port  int // of its metrics; 0: its manifest names none
+	host  *podHost
+	why   string // its metrics cannot be read; "" if they can
 }
+
+func (p *place) key() string { return p.pod.UID + " " + p.plays }
 
 var (
 	_ backends.Rental  = (*deployment)(nil)
@@ -91,17 +95,19 @@ func (d *deployment) find(ctx context.Context, s *stack.Stack) {
 	var all []place
 	for i := range s.Roles {
 		role := &s.Roles[i]
-		if profileRole(&d.spec, role.Name) == "" || !leads(role.Name) {
+		plays := profileRole(&d.spec, role.Name)
+		if plays == "" || !leads(role.Name) {
 			continue
 		}
 		for _, p := range role.Pods {
-			all = append(all, place{role: role.Name, pod: p})
+			all = append(all, place{plays: plays, role: role.Name, pod: p, port: d.portOf(plays, &p)})
+			all = append(all, besides(&d.spec, &p)...)
 		}
 	}
 	var g errgroup.Group
 	g.SetLimit(maxTries)
 	for i := range all {
-		if before, ok := d.known[all[i].pod.UID]; ok && before.why == "" {
+		if before, ok := d.known[all[i].key()]; ok && before.why == "" {
 			all[i].host = before.host
 			continue
 		}
@@ -112,24 +118,16 @@ func (d *deployment) find(ctx context.Context, s *stack.Stack) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, p := range all {
-		d.known[p.pod.UID] = p
-		name := profileRole(&d.spec, p.role)
-		places[name] = append(places[name], p)
+		d.known[p.key()] = p
+		places[p.plays] = append(places[p.plays], p)
 	}
 	d.places = places
 }
 
 // reach finds how the metrics of a pod are read: directly, else through the API server.
 func (d *deployment) reach(ctx context.Context, p *place, s *stack.Stack) {
-	port := 0
-	if c := p.pod.Main(); c != nil {
-		port = c.MetricsPort()
-	}
-	if port == 0 {
-		port = d.portOf(profileRole(&d.spec, p.role))
-	}
 	switch {
-	case port == 0:
+	case p.port == 0:
 		p.why = "its manifest names no port"
 	case p.pod.IP == "":
 		p.why = "it has no address"
@@ -137,9 +135,9 @@ func (d *deployment) reach(ctx context.Context, p *place, s *stack.Stack) {
 	if p.why != "" {
 		return
 	}
-	at := &url.URL{Scheme: "http", Host: net.JoinHostPort(p.pod.IP, strconv.Itoa(port))}
+	at := &url.URL{Scheme: "http", Host: net.JoinHostPort(p.pod.IP, strconv.Itoa(p.port))}
 	h := &podHost{Host: foreign.Host{At: at, Guard: d.b.guard}}
-	to := relayed{pod: p.pod.Name, port: port}
+	to := relayed{pod: p.pod.Name, port: p.port}
 	if p.role == picker {
 		to.token = d.b.token
 	}
@@ -159,8 +157,14 @@ func (d *deployment) reach(ctx context.Context, p *place, s *stack.Stack) {
 	h.dialer, p.host = d.relay.dial, h
 }
 
-// portOf is the port that a plan's engine serves a role on, 0 if it names none.
-func (d *deployment) portOf(role string) int {
+// portOf is the port of the metrics of a pod: the one that its manifest names, else the one
+// that the plan's engine serves the role on; 0 if neither names one.
+func (d *deployment) portOf(role string, p *stack.Pod) int {
+	if c := p.Main(); c != nil {
+		if port := c.MetricsPort(); port > 0 {
+			return port
+		}
+	}
 	for _, r := range d.spec.Roles {
 		if r.Name == role {
 			return r.Port

@@ -45,6 +45,7 @@ func llmd() backends.Spec {
 	for _, name := range []string{"prefill", "decode", "sidecar", "epp", "gateway"} {
 		spec.Roles = append(spec.Roles, backends.Role{Name: name, Replicas: 1})
 	}
+	spec.Roles[2].MetricsFlag, spec.Roles[2].Containers = "metrics-port", []string{"routing-proxy"}
 	return spec
 }
 
@@ -249,6 +250,43 @@ func TestMetrics_direct(t *testing.T) {
 	}
 	if p := d.Host("gateway", 0).Path(); p != host.Direct {
 		t.Errorf("a stack on this machine is reached by %s", p)
+	}
+}
+
+// A sidecar whose metrics are on is a role of its own, and no engine.
+func TestMetrics_sidecar(t *testing.T) {
+	b, api, _ := attached(t, nil)
+	api.Edit("Pod", "ns", func(pods []any) []any {
+		c := pods[2].(map[string]any)["spec"].(map[string]any)["initContainers"].([]any)[0].(map[string]any)
+		c["args"] = []any{"--port=8000", "--metrics-port", "20"}
+		return pods
+	})
+	api.Page("decode-0", 20, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/version" {
+			fmt.Fprint(w, `{"version":"of the sidecar"}`)
+			return
+		}
+		page("sidecar").ServeHTTP(w, r)
+	}))
+	d := launch(t, b)
+	var roles []string
+	for _, r := range d.Roles() {
+		roles = append(roles, fmt.Sprintf("%s %d", r.Name, r.Replicas))
+	}
+	if got := strings.Join(roles, ", "); got != "prefill 1, decode 1, sidecar 1, epp 1, gateway 1" {
+		t.Errorf("roles %s", got)
+	}
+	for role, want := range map[string]string{"sidecar": `proxy: sidecar authorization=""`, "decode": `proxy: decode authorization=""`} {
+		if got := read(t, d, role); got != want {
+			t.Errorf("%s: %s, want %s", role, got, want)
+		}
+	}
+	if v := d.Terms().Version; v != "0.26.0" {
+		t.Errorf("the engines have the release %s", v)
+	}
+	row, _ := d.Watch(t.Context())(t.Context())
+	if row["pods"] != int64(3) || row["decode_pods"] != int64(1) || row["sidecar_pods"] != nil {
+		t.Errorf("row %v", row)
 	}
 }
 

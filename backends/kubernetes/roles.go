@@ -39,6 +39,23 @@ func profileRole(spec *backends.Spec, role string) string {
 	return ""
 }
 
+// besides are the roles of a spec that containers of a pod play beside its main one, and
+// whose metrics are on.
+func besides(spec *backends.Spec, p *stack.Pod) (all []place) {
+	for _, r := range spec.Roles {
+		if r.MetricsFlag == "" {
+			continue
+		}
+		for i := range p.Containers {
+			c := &p.Containers[i]
+			if port := c.FlagPort(r.MetricsFlag); port > 0 && !c.Main && slices.Contains(r.Containers, c.Name) {
+				all = append(all, place{plays: r.Name, pod: *p, port: port})
+			}
+		}
+	}
+	return all
+}
+
 // leads says whether the pods of a role of a stack answer for themselves: the workers of
 // a group have no server of their own.
 func leads(role string) bool { return !strings.HasSuffix(role, " worker") }

@@ -423,6 +423,9 @@ func (w *explainer) metrics(title string, m *engine.Metrics) {
 	if m.Port != "" {
 		title += ", port " + m.Port
 	}
+	if m.Flag != "" {
+		title += ", on the port of --" + m.Flag + " alone"
+	}
 	if len(m.Fallback) > 0 {
 		title += ", else " + strings.Join(m.Fallback, ", ")
 	}

@@ -119,12 +119,15 @@ func (a *app) stackLogs(ctx context.Context, c *cli.Command, since time.Duration
 		return nil, refusedByKube(err, namespace)
 	}
 	s := &stackLogs{api: api, stack: found, options: logs.Options{Since: from}}
-	if s.patterns, err = logEngine(cmp.Or(c.String("engine"), map[string]string{"llm-d": "llm-d", "kserve": "llm-d", "dynamo": "dynamo-disagg"}[found.Kind], "vllm")); err != nil {
+	if s.patterns, err = logEngine(cmp.Or(c.String("engine"), engineOfStack[found.Kind], "vllm")); err != nil {
 		return nil, err
 	}
 	s.reader = loglines.NewReader(&s.patterns.Logs)
 	return s, s.choose(c.StringSlice("role"))
 }
+
+// engineOfStack are the engines whose roles a kind of stack has.
+var engineOfStack = map[string]string{"llm-d": "llm-d", "kserve": "llm-d", "dynamo": "dynamo-disagg"}
 
 // logEngine is the profile whose patterns are used.
 func logEngine(name string) (*engine.Profile, error) {

@@ -15,6 +15,7 @@ import (
 
 	"sweep.dev/sweep/backends/kubernetes/clients"
 	"sweep.dev/sweep/backends/kubernetes/manifests"
+	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/internal/input"
 	"sweep.dev/sweep/internal/kubeapi"
 	"sweep.dev/sweep/internal/manifest"
@@ -73,12 +74,45 @@ func (a *app) probeKube(ctx context.Context, c *cli.Command) error {
 	if err != nil {
 		return err
 	}
+	off := metricsOff(s)
 	if c.Bool("json") {
-		return a.json().Encode(s)
+		return a.json().Encode(struct {
+			*stack.Stack
+			Off []string `json:"metrics_off"`
+		}{s, off})
 	}
 	page := a.page()
-	printStack(page, s, c.Bool("verbose"))
+	printStack(page, s, off, c.Bool("verbose"))
 	return page.Err()
+}
+
+// metricsOff are the containers that have metrics of their own with a flag alone, and do not
+// show them. A stack is as good without.
+func metricsOff(s *stack.Stack) []string {
+	all := []string{}
+	p, known := engine.Lookup(engineOfStack[s.Kind])
+	if !known {
+		return all
+	}
+	for i := range s.Roles {
+		for j := range s.Roles[i].Pods {
+			for _, c := range s.Roles[i].Pods[j].Containers {
+				role := p.Logs.Containers[c.Name]
+				if role == "" || c.Main {
+					continue
+				}
+				flag := p.MetricsOf(role).Flag
+				if flag == "" || c.FlagPort(flag) > 0 {
+					continue
+				}
+				text := fmt.Sprintf("%s: %s does not show its own metrics: it needs --%s=PORT, and a release that has it", s.Roles[i].Name, c.Name, flag)
+				if !slices.Contains(all, text) {
+					all = append(all, text)
+				}
+			}
+		}
+	}
+	return all
 }
 
 // printManifestsRole prints the Role of a plan whose backend has these files.
@@ -100,8 +134,8 @@ func (a *app) printManifestsRole(namespace string, names []string) error {
 }
 
 // printStack writes a stack for people: where requests enter, which roles there are, then
-// each pod, then what to look at. With verbose it has arguments, digests and rights as well.
-func printStack(page *draw.Document, s *stack.Stack, verbose bool) {
+// each pod, then what to look at, and whose metrics are off. With verbose it has arguments, digests and rights as well.
+func printStack(page *draw.Document, s *stack.Stack, off []string, verbose bool) {
 	kind := "stack"
 	if s.Kind != "" {
 		kind = s.Kind + " stack"
@@ -131,6 +165,7 @@ func printStack(page *draw.Document, s *stack.Stack, verbose bool) {
 	}
 	page.Blank()
 	page.Section("look at", draw.Items(s.Findings))
+	page.Section("metrics that are off", draw.Items(off))
 	if verbose {
 		printRights(page, s)
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -40,9 +41,25 @@ func TestProbe_kube(t *testing.T) {
 	shown(refused.stderr)
 
 	got = sweep(t, ".", env, "probe", "--json", "--kube", "llm-d/inferencepool/pd", "--kube-context", "prod")
-	var s stack.Stack
-	if err := json.Unmarshal([]byte(got.stdout), &s); err != nil || s.Context != "prod" || len(s.Roles) != 3 {
+	var s struct {
+		stack.Stack
+		Off []string `json:"metrics_off"`
+	}
+	if err := json.Unmarshal([]byte(got.stdout), &s); err != nil || s.Context != "prod" || len(s.Roles) != 3 || len(s.Off) != 1 {
 		t.Errorf("%v\n%s%s", err, got.stdout, got.stderr)
+	}
+	// A sidecar that shows its metrics is not spoken of.
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	on := filepath.Join(t.TempDir(), "on.yaml")
+	if err := os.WriteFile(on, []byte(strings.Replace(string(text), "restartPolicy: Always,", "restartPolicy: Always, args: [--metrics-port=9400],", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got = sweep(t, ".", []string{"KUBECONFIG=" + stacktest.Serve(t, on)}, "probe", "--kube", "llm-d")
+	if got.code != exitOK || strings.Contains(got.stdout, "metrics") {
+		t.Errorf("exit %d\n%s%s", got.code, got.stdout, got.stderr)
 	}
 	if got = sweep(t, ".", env, "probe", "-v", "--kube", "llm-d"); !strings.Contains(got.stdout, "--tensor-parallel-size=2") || !strings.Contains(got.stdout, "list pods  ") {
 		t.Errorf("-v prints\n%s", got.stdout)

@@ -60,10 +60,16 @@ func TestEnvoy(t *testing.T) {
 		for column, want := range map[string]any{
 			"pd": "proven", "pd_share": 1.0, "pods": int64(5), "prefill_pods": int64(2), "decode_pods": int64(2), "network_path": "direct",
 			"epp_server_requests": row["decode_server_requests"], "prefill_server_requests": row["decode_server_requests"],
+			"sidecar_server_requests": row["decode_server_requests"], "sidecar_metric_names_vllm": int64(0),
 		} {
 			if row[column] != want || want == nil {
 				t.Errorf("%s is %v, want %v", column, row[column], want)
 			}
+		}
+		// The sidecar waits for the prefill server, which is at work for a part of that time.
+		waited, _ := row["sidecar_mean_server_prefill_ms"].(float64)
+		if worked, _ := row["prefill_mean_server_prefill_ms"].(float64); waited <= 0 || worked > waited {
+			t.Errorf("the sidecars waited %v ms for a prefill server, which was at work for %v ms", waited, worked)
 		}
 		if len(pairs) != 1 || !strings.Contains(pairs[0], "at most 8 completions of 1024 prompt tokens move a KV cache over 4 pairs") {
 			t.Errorf("notices %q", pairs)

@@ -114,7 +114,7 @@ func TestProbe(t *testing.T) {
 			}
 		}
 		text, _, _ := lab.as(t, sweep, "reader", "probe", "-v", "--kube", "llm-d")
-		for _, want := range []string{"routing-proxy", "--model-server-port=8200", "--api-key ***", "Kubernetes v1.34.4", "nvidia.com/gpu=1"} {
+		for _, want := range []string{"decode: routing-proxy does not show its own metrics: it needs --metrics-port=PORT", "--model-server-port=8200", "--api-key ***", "Kubernetes v1.34.4", "nvidia.com/gpu=1"} {
 			if !strings.Contains(text, want) {
 				t.Errorf("no %q in\n%s", want, text)
 			}

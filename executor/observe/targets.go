@@ -42,15 +42,17 @@ func (c *Config) targets() []collectors.Target {
 				}
 			} else if !c.locate(&t) {
 				// Its own port has no metrics, or those of another role.
+				if t.Metrics.Flag == "" {
+					lost = append(lost, role.Name)
+				}
 				t.Metrics = nil
-				lost = append(lost, role.Name)
 			}
 			list = append(list, t)
 		}
 	}
 	for _, role := range c.Profile.Roles {
 		known := slices.ContainsFunc(roles, func(r backends.Role) bool { return r.Name == role.Name })
-		if metrics := c.Profile.MetricsOf(role.Name); !known && metrics != nil && metrics.Path != "" {
+		if metrics := c.Profile.MetricsOf(role.Name); !known && metrics != nil && metrics.Path != "" && metrics.Flag == "" {
 			lost = append(lost, role.Name)
 			whys = append(whys, role.Name+": there is none")
 		}
@@ -104,7 +106,12 @@ func (c *Config) locate(t *collectors.Target) bool {
 			return true
 		}
 	}
-	if t.Metrics == nil || t.Metrics.Port == "" {
+	switch {
+	case t.Metrics == nil:
+		return true
+	case t.Metrics.Flag != "":
+		return false // it was started without it
+	case t.Metrics.Port == "":
 		return true
 	}
 	if p, ok := t.Host.(host.Porter); ok {

@@ -52,6 +52,43 @@ func TestTargets_unreachableMetrics(t *testing.T) {
 	}
 }
 
+// Metrics that a flag turns on are not looked for without it, and nobody misses them. Who names
+// their address has them.
+func TestTargets_off(t *testing.T) {
+	t.Parallel()
+	profile := &engine.Profile{Entry: "server", Roles: []engine.Role{
+		{Name: "server", Metrics: &engine.Metrics{Path: "/metrics"}},
+		{Name: "sidecar", Tier: engine.TierRouter, Metrics: &engine.Metrics{Path: "/metrics", Flag: "metrics-port"}},
+	}}
+	roles := []backends.Role{{Name: "server", Replicas: 1}, {Name: "sidecar", Replicas: 1}}
+	for name, of := range map[string][]backends.Role{"started": roles, "not there": roles[:1]} {
+		c := observed(profile, of)
+		list := c.targets()
+		if len(list) != len(of) || list[0].Metrics == nil || list[len(of)-1].Role == "sidecar" && list[1].Metrics != nil {
+			t.Errorf("%s: targets %+v", name, list)
+		}
+		if notes := c.Sink.Notes(); len(notes) > 0 {
+			t.Errorf("%s: findings %v", name, notes)
+		}
+	}
+	c := observed(profile, roles)
+	c.Backend, c.Server.Deployment = named{}, aServer{}
+	if list := c.targets(); len(list) != 2 || list[1].Metrics == nil || list[1].Host.URL() != "http://10.0.0.1" {
+		t.Errorf("targets %+v", list)
+	}
+}
+
+type aServer struct{ backends.Deployment }
+
+func (aServer) Host(string, int) host.Host { return aPod{} }
+
+// A named backend was told where all metrics are.
+type named struct{ backends.Backend }
+
+func (named) Hosts(string, bool) []host.Host { return nil }
+
+func (named) Metrics(string, int) (host.Host, bool) { return aPod{}, true }
+
 // A replica that was found and cannot be read stays a target, whose metrics are not known.
 func TestTargets_found(t *testing.T) {
 	t.Parallel()

@@ -48,9 +48,18 @@ func (r *renderer) role() (backends.Role, error) {
 	if r.own.CPUs != nil {
 		out.CPUs = r.own.CPUs
 	}
-	if m := r.profile.MetricsOf(r.of.Name); m.Path != "" {
+	switch m := r.profile.MetricsOf(r.of.Name); {
+	case m.Flag != "":
+		out.MetricsFlag = m.Flag // nobody turns them on
+	case m.Path != "":
 		out.MetricsPaths, out.MetricsPort = append([]string{m.Path}, m.Fallback...), m.Port
 	}
+	for name, role := range r.profile.Logs.Containers {
+		if role == r.of.Name {
+			out.Containers = append(out.Containers, name)
+		}
+	}
+	slices.Sort(out.Containers)
 	for name := range r.of.Ports {
 		if out.Ports == nil {
 			out.Ports = make(map[string]int)

@@ -48,8 +48,8 @@ func isCompletion(r *http.Request) bool {
 
 // runSidecar is llm-d's routing sidecar in front of one decode server: where a
 // request names a prefill server, that one computes the prompt before, and the
-// decode server fetches its cache (the nixlv2 connector). It has no metrics of
-// its own: what is asked of it is the decode server's.
+// decode server fetches its cache (the nixlv2 connector). Its metrics are on a port of
+// their own, if one is given: what is asked of it on its first is the decode server's.
 func runSidecar(ctx context.Context, o options, l net.Listener, log *log.Logger) error {
 	if len(o.workers) != 1 {
 		return errors.New("a sidecar has one decode server: --worker-urls URL")
@@ -60,18 +60,28 @@ func runSidecar(ctx context.Context, o options, l net.Listener, log *log.Logger)
 	if err != nil {
 		return err
 	}
-	lines := newDebugLog(log.Writer(), o.verbose)
-	return serve(ctx, l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	lines, meters := newDebugLog(log.Writer(), o.verbose), newSidecarMeters()
+	relay := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if isCompletion(r) {
+			meters.came(r)
+		}
 		if prefiller := r.Header.Get(prefillerHeader); prefiller != "" && isCompletion(r) {
+			meters.apart()
 			lines.prefill(prefiller)
-			if !prefillFirst(w, r, client, prefiller) {
+			begun := time.Now()
+			done := prefillFirst(w, r, client, prefiller)
+			meters.stage(prefill, begun)
+			if !done {
+				meters.failed(prefill)
 				return
 			}
 			lines.decode(o.workers[0])
+			defer meters.stage(decode, time.Now())
 		}
 		r.Header.Del(prefillerHeader)
 		behind.ServeHTTP(w, r)
-	}), log)
+	})
+	return meters.serve(ctx, o.host, o.metricsPort, log, func() error { return serve(ctx, l, relay, log) })
 }
 
 // prefillFirst has the prompt computed and makes r a request for the rest. Where

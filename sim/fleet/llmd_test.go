@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -121,6 +122,45 @@ func TestLLMD(t *testing.T) {
 		_, body := get(t, d.epp.url+"/metrics")
 		return strings.Contains(body, `llm_d_epp_request_error_total{error_code="404",`)
 	})
+}
+
+// The sidecar shows its own metrics where it is told to, and those of its decode server where
+// requests go.
+func TestLLMD_sidecarMetrics(t *testing.T) {
+	prefill := start(t, append([]string{"--engine=llm-d", "--role=prefill"}, engineArgs...)...)
+	decode := start(t, append([]string{"--engine=llm-d", "--role=decode"}, engineArgs...)...)
+	port := freePort(t)
+	s := start(t, "--engine=llm-d", "--role", "sidecar", "--worker-urls="+decode.url, "--metrics-port", strconv.Itoa(port))
+	own := &process{url: fmt.Sprintf("http://127.0.0.1:%d", port), log: s.log}
+	e := start(t, "--engine=llm-d", "--role=epp", "--worker-urls="+s.url, "--prefill-urls="+prefill.url)
+	g := start(t, "--engine=llm-d", "--role=gateway", "--epp-url="+e.url)
+	until(t, "all servers are ready", e, func() bool {
+		_, body := get(t, e.url+"/metrics")
+		return strings.Contains(body, "llm_d_epp_ready_endpoints{name=\"default\"} 2\n")
+	})
+	serving(t, g)
+	before := metricsOf(t, own)
+	if strings.Contains(before, "requests_total{") || valueIn(t, before, "llm_d_disagg_sidecar_prefill_duration_seconds_count") != 0 {
+		t.Errorf("before the first request:\n%s", before)
+	}
+	for i := range 3 {
+		ask(t, g.url, fmt.Sprintf(chat, fmt.Sprint("request ", i), 12))
+	}
+	until(t, "the last request has ended", s, func() bool { return value(t, own, "llm_d_disagg_sidecar_decode_duration_seconds_count") == 3 })
+	body := metricsOf(t, own)
+	for name, want := range map[string]float64{
+		"llm_d_disagg_sidecar_requests_total": 3, "llm_d_disagg_sidecar_disagg_requests_total": 3, "llm_d_disagg_sidecar_prefill_duration_seconds_count": 3,
+	} {
+		if got := valueIn(t, body, name); got != want {
+			t.Errorf("%s is %v, want %v", name, got, want)
+		}
+	}
+	if strings.Contains(body, "request_errors_total{") || strings.Contains(body, "vllm:") {
+		t.Errorf("after three requests:\n%s", body)
+	}
+	if got := value(t, s, "vllm:request_success_total"); got != 3 {
+		t.Errorf("where requests go, the decode server has had %v of them", got)
+	}
 }
 
 func TestLLMD_relaysAtOnce(t *testing.T) {

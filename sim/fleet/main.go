@@ -23,6 +23,7 @@ type options struct {
 	engine, role, inner string
 	host                string
 	port, systemPort    int
+	metricsPort         int // of llm-d's sidecar; 0: it shows none
 	discovery           string
 	workers             []string // URLs
 	prefillers          []string // URLs
@@ -49,7 +50,8 @@ Roles of an engine in several processes, as --engine dynamo|llm-d --role ROLE:
                            which has older names
   llm-d   prefill, decode  the engine --inner vllm with its flags
           sidecar          --host --port, --worker-urls URL of the decode
-                           server behind it
+                           server behind it; --metrics-port PORT for its own
+                           metrics
           epp              --host --port (metrics too), --worker-urls of
                            sidecars, --prefill-urls of prefill servers, each
                            with the name of its pod after #;
@@ -135,6 +137,9 @@ func parseOptions(args []string) (*options, error) {
 		"worker-urls": list(&o.workers), "prefill-urls": list(&o.prefillers), "epp-url": list(&epp),
 		"router-mode": text(&o.router), "dynamo-version": text(&o.release),
 		"v": level, "zap-log-level": level, "picker": text(&o.picker),
+	}
+	if slices.Contains(args, "sidecar") || slices.Contains(args, "--role=sidecar") { // others have one of the same name
+		flags["metrics-port"] = number(&o.metricsPort)
 	}
 	var both []string // flags of ours that the engine inside has too
 	for len(args) > 0 {
