@@ -18,6 +18,7 @@ import (
 	"sweep.dev/sweep/report/capacity"
 	"sweep.dev/sweep/report/details"
 	"sweep.dev/sweep/report/draw"
+	"sweep.dev/sweep/report/paired"
 	"sweep.dev/sweep/report/turns"
 	"sweep.dev/sweep/result/objective"
 	"sweep.dev/sweep/rundir"
@@ -60,6 +61,16 @@ func All(ctx context.Context, dir *rundir.Dir, path string, tables []sinks.Sink,
 	}
 	if len(run.Resolved.Searches) > 0 {
 		table.Capacity = &sinks.Rows{Columns: capacity.Columns(run), Rows: capacity.Rows(run)}
+	}
+	answers, err := paired.Read(path)
+	if err != nil {
+		return nil, fmt.Errorf("answers to quality prompts: %w", err)
+	}
+	if answers != nil {
+		table.QualityItems = &sinks.Rows{Columns: paired.ItemColumns(), Rows: answers.ItemRows()}
+		if answers.Compares() {
+			table.Quality = &sinks.Rows{Columns: paired.Columns(), Rows: answers.Rows()}
+		}
 	}
 	create := func(name string, write func(sinks.Writer) error) error {
 		return dir.Derive(name, func(w io.Writer) error { return write(w) })

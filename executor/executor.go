@@ -107,7 +107,7 @@ type run struct {
 	measure *attempt.Config // what all attempts depend on
 	stop    context.CancelCauseFunc
 	quality *quality.Set                // what each deployment answers; nil for none
-	samples map[string][]quality.Answer // what lm-eval has of deployments, by the path of the file
+	samples map[string]*quality.Samples // what lm-eval has of deployments, by the path of the file
 	manager *serving.Manager
 	mask    secret.Mask // for all that servers and collectors say, where it comes in
 

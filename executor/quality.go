@@ -47,7 +47,7 @@ func (r *run) readQuality() error {
 
 // readSamples reads what lm-eval logged of deployments.
 func (r *run) readSamples(l *plan.LMEval) error {
-	r.samples = make(map[string][]quality.Answer, len(l.Files))
+	r.samples = make(map[string]*quality.Samples, len(l.Files))
 	for _, f := range l.Files {
 		s, err := quality.OpenSamples(f.File, l.Metric, l.Filter)
 		if err != nil {
@@ -56,7 +56,7 @@ func (r *run) readSamples(l *plan.LMEval) error {
 		if s.SHA256 != f.SHA256 {
 			return fmt.Errorf("quality: %s has changed since the plan was read", f.File)
 		}
-		r.samples[f.File] = s.List
+		r.samples[f.File] = s
 	}
 	return nil
 }
@@ -95,7 +95,7 @@ func (d *deployment) answer(ctx context.Context) (answered bool, err error) {
 		if list = d.ask(ctx); list == nil {
 			return false, nil
 		}
-		if err := d.keep(list); err != nil {
+		if err := d.keep(list, quality.FromSweep, ""); err != nil {
 			return false, err
 		}
 	}
@@ -117,11 +117,11 @@ func (d *deployment) logged(l *plan.LMEval) error {
 		})
 		return nil
 	}
-	list := d.run.samples[f.File]
-	if err := d.keep(list); err != nil {
+	s := d.run.samples[f.File]
+	if err := d.keep(s.List, quality.FromLMEval, s.Set); err != nil {
 		return err
 	}
-	d.answers.columns = answering.Scores(list)
+	d.answers.columns = answering.Scores(s.List)
 	d.described()
 	return nil
 }
@@ -176,15 +176,13 @@ func (d *deployment) ask(ctx context.Context) []quality.Answer {
 // attempt.
 const untilSeen = 5 * time.Second
 
-// keep writes answers into the folder of the launch that gave them.
-func (d *deployment) keep(list []quality.Answer) error {
+// keep writes answers into the folder of the launch that gave them. set is that of
+// answers of lm-eval.
+func (d *deployment) keep(list []quality.Answer, source quality.Source, set string) error {
 	q := d.config.Plan.Quality
 	a := quality.Answers{
-		Header: quality.Header{Deployment: d.of.ID, Label: d.label, Server: map[string]string{}, Baseline: q.Axes(), Digest: q.Digest()},
+		Header: quality.Header{Deployment: d.of.ID, Label: d.label, Server: map[string]string{}, Baseline: q.Axes(), Digest: q.Digest(), Set: set, Source: source},
 		List:   list,
-	}
-	if q.LMEval != nil {
-		a.Source = quality.FromLMEval
 	}
 	for _, s := range d.of.Cells[0].Settings {
 		if s.Axis.Server {

@@ -12,6 +12,7 @@ import (
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/event"
 	"sweep.dev/sweep/internal/layout"
+	"sweep.dev/sweep/quality"
 	"sweep.dev/sweep/report/paired"
 	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/rundir"
@@ -240,6 +241,25 @@ func TestRun_lmEval(t *testing.T) {
 	if err != nil || len(p.Servers) != 2 || len(p.Sides) != 1 {
 		t.Fatalf("%+v, %v", p, err)
 	}
+	answers, err := filepath.Glob(filepath.Join(w.dir, layout.AnyQuality))
+	if err != nil || len(answers) != 2 {
+		t.Fatalf("%v, %v", answers, err)
+	}
+	sets := map[string]bool{}
+	for _, name := range answers {
+		f, err := os.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := quality.ReadAnswers(f)
+		f.Close() // read only
+		if err != nil || a.Source != quality.FromLMEval || a.Asked() == "" {
+			t.Errorf("%s: %+v, %v", name, a.Header, err)
+			continue
+		}
+		sets[a.Asked()] = true
+	}
+	want(t, "digests of what was asked", len(sets), 1)
 	side := p.Sides[0]
 	if side.Server.Label != "sim b" || side.Losses != 10 || side.Gains != 0 || side.Pairs != 40 || side.Verdict != "worse" || side.Texts != 40 || side.Same != 30 {
 		t.Errorf("%+v", side)

@@ -36,8 +36,19 @@ type Header struct {
 	Baseline map[string]string `json:"baseline,omitempty"`
 	// Digest is of all that decides what is asked: the set and how it is sent.
 	Digest string `json:"digest"`
+	// Set is [Samples.Set] of answers from lm-eval, whose files are in Digest too.
+	Set    string `json:"set,omitempty"`
 	Source Source `json:"source,omitempty"`
 	Items  int    `json:"items"`
+}
+
+// Asked is the digest of what was asked, whoever answered: answers to the same can be
+// compared, also those of two runs. It is "" if that is not known.
+func (h *Header) Asked() string {
+	if h.Source == FromSweep {
+		return h.Digest
+	}
+	return h.Set
 }
 
 // An Answer is what a server answered to one item, twice.

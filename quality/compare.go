@@ -23,9 +23,9 @@ const (
 // A Comparison is of the answers of two servers to the same items.
 type Comparison struct {
 	Pairs int // items that both have a known score for
-	// Losses are the items that only the baseline has right, Gains those that only the
-	// other one has.
-	Losses, Gains int
+	// Right are those that the baseline has right, Losses those that it alone has right,
+	// Gains those that only the other one has.
+	Right, Losses, Gains int
 	// Difference is the score of the other one less that of the baseline, from -1 to 1,
 	// with an interval, see [Paired].
 	Difference, Low, High float64
@@ -60,6 +60,9 @@ func Compare(baseline, other []Answer, others int) Comparison {
 		}
 		if b.Right != nil && o.Right != nil {
 			c.Pairs++
+			if *b.Right {
+				c.Right++
+			}
 			switch {
 			case *b.Right && !*o.Right:
 				c.Losses++
@@ -72,7 +75,7 @@ func Compare(baseline, other []Answer, others int) Comparison {
 			if *b.Text == *o.Text {
 				c.Same++
 			} else {
-				first = append(first, float64(difference(*b.Text, *o.Text)))
+				first = append(first, float64(FirstDifference(*b.Text, *o.Text)))
 			}
 		}
 	}
@@ -82,6 +85,24 @@ func Compare(baseline, other []Answer, others int) Comparison {
 	alpha := Alpha / float64(max(1, others))
 	c.judge(alpha)
 	return c
+}
+
+// Scores are those of the baseline and of the other one, over the pairs; false if there
+// are none.
+func (c *Comparison) Scores() (baseline, other float64, ok bool) {
+	if c.Pairs == 0 {
+		return 0, 0, false
+	}
+	n := float64(c.Pairs)
+	return float64(c.Right) / n, float64(c.Right-c.Losses+c.Gains) / n, true
+}
+
+// SameRate is the share of the texts that are the same; false if there are no texts.
+func (c *Comparison) SameRate() (rate float64, ok bool) {
+	if c.Texts == 0 {
+		return 0, false
+	}
+	return float64(c.Same) / float64(c.Texts), true
 }
 
 // judge adds what follows from the counts.

@@ -3,6 +3,7 @@ package quality
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 )
@@ -46,8 +47,14 @@ func TestCompare(t *testing.T) {
 	base := answered(strings.Repeat("r", 40) + "ww??f")
 	other := answered(strings.Repeat("r", 31) + strings.Repeat("w", 8) + "x" + "rw?rf")
 	c := Compare(base, other, 1)
-	if c.Pairs != 42 || c.Losses != 9 || c.Gains != 1 || c.Texts != 42 || c.Same != 33 {
+	if c.Pairs != 42 || c.Right != 40 || c.Losses != 9 || c.Gains != 1 || c.Texts != 42 || c.Same != 33 {
 		t.Errorf("%+v", c)
+	}
+	if b, o, ok := c.Scores(); !ok || b != 40./42 || o != 32./42 || math.Abs(o-b-c.Difference) > 1e-15 {
+		t.Errorf("scores %v and %v", b, o)
+	}
+	if rate, ok := c.SameRate(); !ok || rate != 33./42 {
+		t.Errorf("%v of the texts are the same", rate)
 	}
 	if want := McNemar(9, 1); c.P != want || c.Verdict != Worse {
 		t.Errorf("p %v, %s; want %v, worse", c.P, c.Verdict, want)
@@ -70,18 +77,23 @@ func TestCompare(t *testing.T) {
 	if same.Detectable == nil || *same.Detectable < 0.1 || *same.Detectable > 0.25 {
 		t.Errorf("40 pairs show a loss of %v", same.Detectable)
 	}
-	if none := Compare(base, answered("????"), 1); none.Verdict != CannotTell || none.Pairs != 0 || none.Detectable != nil {
+	none := Compare(base, answered("????"), 1)
+	_, _, scored := none.Scores()
+	if _, known := none.SameRate(); scored || known {
+		t.Error("without pairs there are scores")
+	}
+	if none.Verdict != CannotTell || none.Pairs != 0 || none.Detectable != nil {
 		t.Errorf("without pairs: %+v", none)
 	}
 }
 
 // The position is of characters, not of bytes.
-func TestDifference(t *testing.T) {
+func TestFirstDifference(t *testing.T) {
 	for _, c := range []struct {
 		a, b string
 		want int
 	}{{"", "", 0}, {"", "a", 0}, {"ab", "ac", 1}, {"größer", "größe", 5}, {"äb", "äc", 1}, {"a\xff", "a\uFFFD", 1}} {
-		if got := difference(c.a, c.b); got != c.want {
+		if got := FirstDifference(c.a, c.b); got != c.want {
 			t.Errorf("%q and %q: %d, want %d", c.a, c.b, got, c.want)
 		}
 	}

@@ -1,10 +1,14 @@
 package quality
 
 import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,6 +29,10 @@ type Samples struct {
 	// Right is its metric. Text is its filtered response if that is one text, otherwise nil.
 	List   []Answer
 	SHA256 string // of the file, in hex
+	// Set is a digest of what was asked and of what counts: each document and prompt, the
+	// metric and the filter. It is the same in the file of another server, and "" if the file
+	// lacks the hashes of a document or a prompt.
+	Set string
 
 	asked map[string]asked // by Answer.Item
 }
@@ -72,7 +80,22 @@ func ReadSamples(r io.Reader, metric, filter string) (samples *Samples, line int
 	case len(samples.List) == 0:
 		return nil, 0, fmt.Errorf("no sample of the filter %q: quality.lm_eval.filter can be %s", filter, strings.Join(filters, " or "))
 	}
+	samples.Set = samples.set(metric, cmp.Or(filter, filters[0]))
 	return samples, 0, nil
+}
+
+// set is [Samples.Set].
+func (s *Samples) set(metric, filter string) string {
+	sum := sha256.New()
+	fmt.Fprintf(sum, "%q %q\n", metric, filter)
+	for _, item := range slices.Sorted(maps.Keys(s.asked)) {
+		a := s.asked[item]
+		if a.document == "" || a.prompt == "" {
+			return ""
+		}
+		fmt.Fprintf(sum, "%s %q %q\n", item, a.document, a.prompt)
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:12])
 }
 
 // add takes a sample of the filter that is wanted.

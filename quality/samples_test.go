@@ -39,6 +39,9 @@ func TestOpenSamples(t *testing.T) {
 	if len(auto.SHA256) != 64 || auto.SHA256 == fp8.SHA256 {
 		t.Errorf("digests %q and %q", auto.SHA256, fp8.SHA256)
 	}
+	if auto.Set == "" || auto.Set != fp8.Set || auto.Set == open("auto.jsonl", "flexible-extract").Set {
+		t.Errorf("what was asked: %q, %q", auto.Set, fp8.Set)
+	}
 	var tasks Tasks
 	for name, s := range map[string]*Samples{"auto": auto, "fp8": fp8} {
 		if err := tasks.Add(name, s); err != nil {
@@ -161,6 +164,61 @@ func TestTasks(t *testing.T) {
 		}
 		if err := tasks.Add("b", c.other); (err == nil) != (c.want == "") || err != nil && !strings.HasPrefix(err.Error(), c.want) {
 			t.Errorf("%v, want %q", err, c.want)
+		}
+	}
+}
+
+// The set is the same whatever was answered and in which order, and another one if any of what
+// was asked is. It is not known without all hashes.
+func TestSamples_Set(t *testing.T) {
+	read := func(metric, filter string, lines ...string) string {
+		s, _, err := ReadSamples(strings.NewReader(strings.Join(lines, "\n")), metric, filter)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.Set
+	}
+	line := func(id int, hash, prompt string, right int) string {
+		return fmt.Sprintf(`{"doc_id": %d, "doc_hash": %q, "prompt_hash": %q, "filter": "none", "acc": %d, "em": %d}`, id, hash, prompt, right, right)
+	}
+	want := read("acc", "", line(0, "a", "p", 1), line(1, "b", "p", 0))
+	if want == "" {
+		t.Fatal("no set")
+	}
+	for name, got := range map[string]string{
+		"other answers": read("acc", "", line(0, "a", "p", 0), line(1, "b", "p", 0)),
+		"another order": read("acc", "", line(1, "b", "p", 0), line(0, "a", "p", 1)),
+		"the filter":    read("acc", "none", line(0, "a", "p", 1), line(1, "b", "p", 0)),
+	} {
+		if got != want {
+			t.Errorf("%s: another set", name)
+		}
+	}
+	for name, got := range map[string]string{
+		"another document": read("acc", "", line(0, "x", "p", 1), line(1, "b", "p", 0)),
+		"another prompt":   read("acc", "", line(0, "a", "x", 1), line(1, "b", "p", 0)),
+		"one more":         read("acc", "", line(0, "a", "p", 1), line(1, "b", "p", 0), line(2, "c", "p", 0)),
+		"another metric":   read("em", "", line(0, "a", "p", 1), line(1, "b", "p", 0)),
+	} {
+		if got == want || got == "" {
+			t.Errorf("%s: the set is %q", name, got)
+		}
+	}
+	if got := read("acc", "", line(0, "a", "p", 1), line(1, "b", "", 0)); got != "" {
+		t.Errorf("without a hash: %q", got)
+	}
+}
+
+// Answers of lm-eval are to their set, whatever the files are; those of older runs are not
+// known.
+func TestHeader_Asked(t *testing.T) {
+	for want, h := range map[string]Header{
+		"d": {Digest: "d"},
+		"s": {Digest: "d", Source: FromLMEval, Set: "s"},
+		"":  {Digest: "d", Source: FromLMEval},
+	} {
+		if got := h.Asked(); got != want {
+			t.Errorf("%+v: %q, want %q", h, got, want)
 		}
 	}
 }

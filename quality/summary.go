@@ -56,8 +56,8 @@ func Summarize(list []Answer, confidence float64) Summary {
 	return s
 }
 
-// difference is the position of the first character in which two texts differ, from 0.
-func difference(a, b string) int {
+// FirstDifference is the position of the first character in which two texts differ, from 0.
+func FirstDifference(a, b string) int {
 	at := 0
 	for a != "" && b != "" {
 		x, n := utf8.DecodeRuneInString(a)

@@ -33,6 +33,9 @@ type Table struct {
 	Comparison *Rows
 	// Capacity is that of a plan which searches for the greatest load; nil of others.
 	Capacity *Rows
+	// Quality is how deployments answered against their baseline, of a plan with
+	// quality.baseline, and QualityItems each prompt, of a plan with quality; nil of others.
+	Quality, QualityItems *Rows
 }
 
 // Rows are a table of columns of its own.

@@ -14,6 +14,7 @@ import (
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/report/across"
+	"sweep.dev/sweep/report/paired"
 	"sweep.dev/sweep/result/noise"
 	"sweep.dev/sweep/sinks/csv"
 )
@@ -27,7 +28,8 @@ func (a *app) compareCommand() *cli.Command {
 differs between the two runs, the ratio of each figure with its 95 % interval, and
 a verdict: faster, slower, same (within 2 %) or cannot tell. Both directories are
 only read. Of all verdicts faster and slower at most 5 % are wrong on average
-(Benjamini-Hochberg).
+(Benjamini-Hochberg). If both runs asked the same quality prompts, it also says
+whether a deployment of HEAD answers worse.
 
   $ sweep compare runs/v0.31 runs/v0.32
   $ sweep compare --max-regression 10% -v runs/v0.31 runs/v0.32    # every cell and figure
@@ -72,6 +74,9 @@ func (a *app) compare(ctx context.Context, c *cli.Command, base, head string) er
 			return err
 		}
 		sides[i] = across.Of(run)
+		if sides[i].Answers, err = paired.Read(run.Dir); err != nil {
+			return err
+		}
 	}
 	found := across.Compare(sides[0], sides[1], across.Options{MaxRegression: most, Noise: known})
 	if path := c.String("csv"); path != "" {
@@ -97,7 +102,7 @@ func (a *app) compare(ctx context.Context, c *cli.Command, base, head string) er
 	switch {
 	case len(found.Cells) == 0, c.Bool("strict") && found.TooNoisy():
 		code = exitIncomplete
-	case found.Regressions > 0:
+	case found.Worse():
 		code = exitRegression
 	}
 	if !c.Bool("verbose") && len(found.Cells) > 0 {

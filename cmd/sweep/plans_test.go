@@ -284,8 +284,9 @@ func checkRows(t *testing.T, out string, cells, failed int, null []string, measu
 	}
 	for _, name := range layout.Derived() {
 		switch name {
-		case layout.ComparisonCSV, layout.ComparisonParquet, layout.CapacityCSV, layout.CapacityParquet:
-			continue // only of a plan that compares, or searches
+		case layout.ComparisonCSV, layout.ComparisonParquet, layout.CapacityCSV, layout.CapacityParquet,
+			layout.QualityCSV, layout.QualityParquet, layout.QualityItemsCSV, layout.QualityItemsParquet:
+			continue // only of a plan that compares, searches, or asks prompts
 		}
 		if _, err := os.Stat(filepath.Join(out, name)); err != nil {
 			t.Error(err)

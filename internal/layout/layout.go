@@ -77,12 +77,20 @@ const (
 	ComparisonParquet = "comparison.parquet"
 	CapacityCSV       = "capacity.csv" // of a plan that searches for the greatest load
 	CapacityParquet   = "capacity.parquet"
+
+	QualityCSV          = "quality.csv" // deployments against their baseline, of a plan with quality.baseline
+	QualityParquet      = "quality.parquet"
+	QualityItemsCSV     = "quality_items.csv" // each prompt of each deployment, of a plan with quality
+	QualityItemsParquet = "quality_items.parquet"
 )
 
 // Derived lists the tables that a run may have and the summary and the answer, which it always
 // has, in the order in which they are named to people.
 func Derived() []string {
-	return []string{CellsCSV, CellsParquet, GroupsCSV, GroupsParquet, Requests, Samples, ComparisonCSV, ComparisonParquet, CapacityCSV, CapacityParquet, Summary, Answer}
+	return []string{
+		CellsCSV, CellsParquet, GroupsCSV, GroupsParquet, Requests, Samples, ComparisonCSV, ComparisonParquet, CapacityCSV, CapacityParquet,
+		QualityCSV, QualityParquet, QualityItemsCSV, QualityItemsParquet, Summary, Answer,
+	}
 }
 
 // Own says whether a name in the directory belongs to the run itself: nothing

@@ -16,6 +16,7 @@ import (
 
 	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/report/compare"
+	"sweep.dev/sweep/report/paired"
 	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/result/noise"
 	"sweep.dev/sweep/result/ratio"
@@ -32,9 +33,12 @@ type Side struct {
 	RunID  string
 	Plan   json.RawMessage // resolved
 	Points []*compare.Point
+	// Answers are those of its deployments to quality prompts; nil for none, and if they are
+	// not to be compared.
+	Answers *paired.Paired
 }
 
-// Of is a run as a side.
+// Of is a run as a side, without its answers to quality prompts.
 func Of(run *report.Run) Side {
 	return Side{Name: run.Dir, RunID: run.State.Manifest.RunID, Plan: run.Resolved.Plan, Points: run.Conclude().Points}
 }
@@ -62,6 +66,9 @@ type Comparison struct {
 	NoiseKnown bool   `json:"noise_known"`
 	Cells      []Cell `json:"cells"`
 	Left       []Left `json:"not_compared"`
+	// Quality is how both runs answered quality prompts; nil if neither has answers. Its
+	// regressions are not among the next.
+	Quality *Quality `json:"quality"`
 	// Regressions are the figures that are certainly worse than the threshold, and
 	// Expected how many of them chance makes on average at most.
 	Regressions int     `json:"regressions"`
@@ -84,7 +91,8 @@ type Cell struct {
 	Figures []Figure     `json:"figures"`
 	Notes   []string     `json:"notes"`
 
-	short string // the settings in which the compared cells differ
+	short      string // the settings in which the compared cells differ
+	deployment string // of head
 }
 
 // Short is its label without what all compared cells share.
@@ -136,6 +144,7 @@ func By(same func(compare.Cell) string, base, head Side, o Options) *Comparison 
 		c.Differs = slices.Insert(c.Differs, 0, Difference{col.Method, b, h}) // before all else: no figures of two methods are compared
 	}
 	c.judge(pairs)
+	c.Quality = qualityOf(base, head, pairs, o.MaxRegression)
 	return c
 }
 
@@ -154,7 +163,7 @@ func (c *Comparison) judge(pairs []pair) {
 	short := shorts(heads)
 	var all []*Figure
 	for i, p := range pairs {
-		cell := Cell{ID: p.id, Label: p.head.Cell.Label, Base: keys(p.base), Head: keys(p.head), Notes: notes(p), short: short[i]}
+		cell := Cell{ID: p.id, Label: p.head.Cell.Label, Base: keys(p.base), Head: keys(p.head), Notes: notes(p), short: short[i], deployment: p.head.Cell.Deployment}
 		for _, m := range Metrics() {
 			cell.Figures = append(cell.Figures, p.figure(m))
 		}
@@ -181,6 +190,11 @@ func (c *Comparison) judge(pairs []pair) {
 	for i := range c.Cells {
 		c.Cells[i].Verdict = c.Cells[i].verdict()
 	}
+}
+
+// Worse says whether any regression was found.
+func (c *Comparison) Worse() bool {
+	return c.Regressions > 0 || c.Quality != nil && c.Quality.Regressions > 0
 }
 
 // TooNoisy says whether a regression of the size that is asked for would drown in the

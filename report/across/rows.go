@@ -27,24 +27,24 @@ func Columns() []result.Column {
 		maybe("metric", result.String, "The column of the cells table that is compared; null in the row of a cell that is not compared."),
 		maybe("base", result.Float, "Mean of the metric over the valid trials of base, in the unit of its column."),
 		maybe("head", result.Float, "The same of head."),
-		maybe("ratio", result.Float, "head / base, of the geometric means of the trials; of error_rate it is head - base."),
-		maybe("low", result.Float, "Lower end of its 95 % interval; null if it is not known."),
+		maybe("ratio", result.Float, "head / base, of the geometric means of the trials; of error_rate and quality_score it is head - base."),
+		maybe("low", result.Float, "Lower end of its 95 % interval, which all deployments share in rows of quality_score; null if it is not known."),
 		maybe("high", result.Float, "Upper end of its 95 % interval; null if it is not known."),
-		maybe("scope", result.String, "What the interval covers: within one trial, within one launch, between launches or between runs."),
-		maybe("paired", result.Bool, "Whether trials of one number, which had the same arrivals and lengths, were held against each other."),
-		column("verdict", result.String, "faster, slower (in every metric: better, worse), same (within 2 %), cannot tell, too_noisy or not compared."),
-		maybe("regression", result.Bool, "Whether it is certainly worse than --max-regression allows; false if no bound was asked for."),
+		maybe("scope", result.String, "What the interval covers: within one trial, within one launch, between launches or between runs; null for quality_score, whose interval is over prompts."),
+		maybe("paired", result.Bool, "Whether trials of one number, which had the same arrivals and lengths, were held against each other; of quality_score the prompts."),
+		column("verdict", result.String, "faster, slower (in every metric: better, worse), same (within 2 %), cannot tell, too_noisy or not compared; of quality_score better, worse or cannot tell."),
+		maybe("regression", result.Bool, "Whether it is certainly worse than --max-regression allows; false if no bound was asked for. Of quality_score, whether it is worse and an objective of head reads a column of quality."),
 		maybe("repeats", result.Int, "How many trials of each side would tell; null if it is told, if nobody knows, or if it would take more than 50."),
 		column("base_run_id", result.String, "The run of base."),
 		maybe("base_rows", result.String, "Rows of its cells table that base rests on, as CELL/tNN, with spaces between."),
 		column("head_run_id", result.String, "The run of head."),
 		maybe("head_rows", result.String, "Rows of its cells table that head rests on."),
-		maybe("why", result.String, "Why there is no ratio, or why the cell is not compared."),
+		maybe("why", result.String, "Why there is no ratio, or why the cell is not compared; of quality_score the verdict in words, with the smallest loss that the prompts show."),
 	}
 }
 
 // Rows are one for each figure of each cell, with the rows of both sides that it rests
-// on, and one for each cell that is not compared.
+// on, one for the answers of its deployment, and one for each cell that is not compared.
 func (c *Comparison) Rows() iter.Seq[result.Row] {
 	return func(yield func(result.Row) bool) {
 		for i := range c.Cells {
@@ -53,6 +53,9 @@ func (c *Comparison) Rows() iter.Seq[result.Row] {
 				if f.Said() && !yield(c.row(&c.Cells[i], f)) {
 					return
 				}
+			}
+			if row := c.Quality.row(c, &c.Cells[i]); row != nil && !yield(row) {
+				return
 			}
 		}
 		for _, l := range c.Left {

@@ -48,6 +48,11 @@ func (c *Comparison) body(b *strings.Builder, verbose bool) {
 	for _, line := range c.LeftOut(verbose) {
 		fmt.Fprintln(b, "  "+line)
 	}
+	if c.Quality != nil && len(c.Cells) > 0 {
+		for _, line := range c.Quality.lines(verbose) {
+			fmt.Fprintln(b, line)
+		}
+	}
 }
 
 // Summary is the comparison in a line.
@@ -77,7 +82,7 @@ func (c *Comparison) Summary() string {
 	if noisy > 0 {
 		text += fmt.Sprintf("; %d too_noisy to tell", noisy)
 	}
-	return text
+	return text + c.Quality.summary()
 }
 
 // Nothing says why no cell is compared: that of the first cell that both sides have, or

@@ -1,7 +1,6 @@
 package answer
 
 import (
-	"sweep.dev/sweep/quality"
 	"sweep.dev/sweep/report/paired"
 )
 
@@ -26,19 +25,10 @@ type Score struct {
 // QualityAgainst is one deployment against its baseline, over the prompts that both have a
 // known score for. A loss is a negative difference.
 type QualityAgainst struct {
-	About      string   `json:"about"`
-	Base       string   `json:"base"`
-	Verdict    string   `json:"verdict"` // worse, better or cannot tell
-	Pairs      int      `json:"pairs"`
-	Losses     int      `json:"became_wrong"`
-	Gains      int      `json:"became_right"`
-	Difference *float64 `json:"difference"` // of the scores, -1 to 1; null for no pairs
-	Low        *float64 `json:"low"`
-	High       *float64 `json:"high"`
-	Confidence float64  `json:"confidence"` // of low to high, shared over all comparisons
-	P          *float64 `json:"p"`
-	Detectable *float64 `json:"smallest_loss"` // that these prompts show 4 times in 5; null if none
-	Text       string   `json:"text"`          // the same in words, as in summary.md
+	About string `json:"about"`
+	Base  string `json:"base"`
+	paired.Figures
+	Text string `json:"text"` // the same in words, as in summary.md
 }
 
 // qualityOf is that of a run directory; nil if its plan has no quality, or the directory
@@ -66,14 +56,7 @@ func qualityOf(dir string) *Quality {
 	verdicts := p.Verdicts()
 	for i := range p.Sides {
 		s := &p.Sides[i]
-		one := QualityAgainst{
-			About: s.Server.Label, Base: s.Baseline.Label, Verdict: string(s.Verdict), Pairs: s.Pairs, Losses: s.Losses, Gains: s.Gains,
-			Confidence: 1 - quality.Alpha/float64(len(p.Sides)), Detectable: s.Detectable, Text: verdicts[i].Text,
-		}
-		if s.Pairs > 0 {
-			one.Difference, one.Low, one.High, one.P = &s.Difference, &s.Low, &s.High, &s.P
-		}
-		q.Comparisons = append(q.Comparisons, one)
+		q.Comparisons = append(q.Comparisons, QualityAgainst{s.Server.Label, s.Baseline.Label, s.Figures(), verdicts[i].Text})
 	}
 	return q
 }

@@ -1,15 +1,14 @@
 package answer
 
 import (
-	"bytes"
 	"encoding/json"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"sweep.dev/sweep/internal/layout"
+	"sweep.dev/sweep/internal/schematest"
 	"sweep.dev/sweep/quality"
+	"sweep.dev/sweep/report/reporttest"
+	"sweep.dev/sweep/schemas"
 )
 
 // What is not known of answers that sweep did not ask for is null, and 0 of its own.
@@ -24,20 +23,38 @@ func TestQualityOf(t *testing.T) {
 			Header: quality.Header{Deployment: "d1", Label: "vllm", Server: map[string]string{"gpu": "l4"}, Digest: "s", Source: source},
 			List:   []quality.Answer{{Item: "0", Right: new(true)}},
 		}
-		var b bytes.Buffer
-		if err := a.Write(&b); err != nil {
-			t.Fatal(err)
-		}
-		folder := filepath.Join(dir, layout.LaunchDir("d1", 1))
-		if err := os.MkdirAll(folder, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(folder, layout.Quality), b.Bytes(), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		reporttest.Answers(t, dir, 1, a)
 		got, err := json.Marshal(qualityOf(dir))
 		if err != nil || !strings.Contains(string(got), want) {
 			t.Errorf("%q: %s, %v, want %s", source, got, err, want)
+		}
+	}
+}
+
+// The figures of a deployment against its baseline are what the schema says, with and without
+// what is not known.
+func TestQualityOf_schema(t *testing.T) {
+	t.Parallel()
+	schema, err := schematest.Compiler(t, schemas.Answer).Compile(schematest.Name + "#/definitions/quality")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for pattern, want := range map[string]string{
+		"rrww": `"base_score":1,"score":0.5,"difference":-0.5,`,
+		"????": `"base_score":null,"score":null,"difference":null,`,
+	} {
+		dir := t.TempDir()
+		for id, answers := range map[string]string{"f16": "rrrr", "q4": pattern} {
+			reporttest.Answers(t, dir, 1, quality.Answers{
+				Header: quality.Header{Deployment: id, Label: id, Server: map[string]string{"kv": id}, Baseline: map[string]string{"kv": "f16"}, Digest: "s"},
+				List:   reporttest.Answered(answers),
+			})
+		}
+		q := qualityOf(dir)
+		schematest.Holds(t, schema, q)
+		got, err := json.Marshal(q)
+		if err != nil || !strings.Contains(string(got), want) {
+			t.Errorf("%s: %s, %v, want %s", pattern, got, err, want)
 		}
 	}
 }

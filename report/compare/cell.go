@@ -93,6 +93,9 @@ func (c Cell) Text(want func(Setting) bool) string {
 	return strings.Join(parts, " ")
 }
 
+// ServerText is what a cell's label has of its server.
+func (c Cell) ServerText() string { return c.Text(func(s Setting) bool { return s.Server }) }
+
 // Load is a cell's amount of load; 0 if the plan does not vary it.
 func Load(c Cell) float64 {
 	for _, s := range c.Settings {

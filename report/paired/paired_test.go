@@ -1,8 +1,6 @@
 package paired
 
 import (
-	"bytes"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,41 +9,15 @@ import (
 	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/quality"
 	"sweep.dev/sweep/report/draw"
+	"sweep.dev/sweep/report/reporttest"
 )
 
-// put writes answers of a launch: r right, w wrong, x refused, ? unknown. Texts are the
-// same where v is.
+// put writes answers of a launch, see [reporttest.Answered].
 func put(t *testing.T, dir, deployment string, launch int, digest string, server map[string]string, pattern string) {
 	t.Helper()
-	a := quality.Answers{Header: quality.Header{
+	reporttest.Answers(t, dir, launch, quality.Answers{Header: quality.Header{
 		Deployment: deployment, Label: "vllm " + server["gpu"] + " " + server["kv"], Server: server, Baseline: map[string]string{"kv": "f16"}, Digest: digest,
-	}}
-	for i, c := range pattern {
-		text := "The answer is " + string(c)
-		one := quality.Answer{Item: fmt.Sprint(i), Match: quality.MatchExact, Text: &text, Again: &text}
-		switch c {
-		case 'r':
-			one.Right = new(true)
-		case 'w':
-			one.Right = new(false)
-		case 'x':
-			one.Text, one.Again, one.Refused, one.Right = nil, nil, true, new(false)
-		case '?':
-			one.Text, one.Again = nil, nil
-		}
-		a.List = append(a.List, one)
-	}
-	folder := filepath.Join(dir, layout.LaunchDir(deployment, launch))
-	var b bytes.Buffer
-	if err := a.Write(&b); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(folder, layout.Quality), b.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	}, List: reporttest.Answered(pattern)})
 }
 
 // Each server is compared with the baseline that has its own other values. One whose

@@ -19,6 +19,7 @@ type held struct {
 	Lines   []string // what differs, and what the intervals cover
 	Figures []figure
 	Table   table
+	Quality table // of two runs that asked quality prompts
 }
 
 // sides name what is held against each other, for people.
@@ -167,7 +168,7 @@ func between(runs []*report.Run, views []*runView) []held {
 	}
 	side := func(i int) across.Side {
 		m := runs[i].State.Manifest
-		return across.Side{Name: runs[i].Dir, RunID: m.RunID, Plan: runs[i].Resolved.Plan, Points: views[i].Set.Points}
+		return across.Side{Name: runs[i].Dir, RunID: m.RunID, Plan: runs[i].Resolved.Plan, Points: views[i].Set.Points, Answers: views[i].answers}
 	}
 	var all []held
 	for i := range runs[1:] {
@@ -180,6 +181,9 @@ func between(runs []*report.Run, views []*runView) []held {
 		}
 		h := heldOf(c, title, shortNames(runs[0].Dir, runs[head].Dir), views[head].ID, runs[head].Resolved.Columns)
 		h.Lines = []string{c.Identity(), c.Covered()}
+		if c.Quality != nil {
+			h.Quality = tableOf(c.Quality.Runs().Grid(), c.Quality.Runs().LeftOut(false))
+		}
 		if c.Simulated {
 			h.Lines = append([]string{"SIMULATED"}, h.Lines...)
 		}

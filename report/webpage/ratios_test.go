@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"sweep.dev/sweep/quality"
 	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/report/reporttest"
 )
@@ -114,5 +115,34 @@ func TestWrite_hostileTurns(t *testing.T) {
 		if err := xml.Unmarshal([]byte(d.SVG), new(struct{})); err != nil || strings.Contains(d.SVG, "<img") || strings.Contains(d.SVG, "<script") {
 			t.Errorf("%s is not harmless: %v", d.Name, err)
 		}
+	}
+}
+
+// TestWrite_betweenQuality holds that a page about two runs compares the answers of their
+// deployments, and that a run of other prompts has no figure there.
+func TestWrite_betweenQuality(t *testing.T) {
+	t.Parallel()
+	run := func(digest, pattern string) *report.Run {
+		r := reporttest.MadeUp(t, turnsRun("sglang", 1.1))
+		reporttest.Answers(t, r.Dir, 1, quality.Answers{
+			Header: quality.Header{Deployment: r.Resolved.Cells[0].Deployment, Label: "vllm h100", Digest: digest}, List: reporttest.Answered(pattern),
+		})
+		return r
+	}
+	good := strings.Repeat("r", 60)
+	between := func(runs ...*report.Run) string {
+		html := write(t, runs...)
+		checkWellFormed(t, html)
+		return html[strings.Index(html, ">Comparison of the runs</h2>"):]
+	}
+	section := between(run("s", good), run("s", good[:40]+strings.Repeat("w", 20)))
+	for _, want := range []string{"Quality: right answers", ">100.0 %<", ">66.7 %<", "-33.3 points (95 % interval ", ">12.9 points<", ">worse<"} {
+		if !strings.Contains(section, want) {
+			t.Errorf("the section lacks %q", want)
+		}
+	}
+	section = between(run("s", good), run("other", good))
+	if !strings.Contains(section, "quality not compared: the runs asked other prompts") || strings.Contains(section, ">100.0 %<") {
+		t.Error("runs of other prompts are compared")
 	}
 }

@@ -49,7 +49,8 @@ type runView struct {
 	Compared     []comparison
 	Held         []held // sides of the plan's own comparison
 	Grids        []table
-	Quality      table       // of the deployments that answered prompts
+	Quality      table // of the deployments that answered prompts
+	answers      *paired.Paired
 	Verdicts     []draw.Item // on those that have a baseline
 	Steady       table
 	Cells        table
@@ -111,6 +112,7 @@ func (v *runView) quality() {
 	case err != nil:
 		v.Verdicts = draw.Items([]string{"the answers cannot be read: " + err.Error()})
 	case p != nil:
+		v.answers = p
 		v.Quality, v.Verdicts = tableOf(p.Grid(), p.Notes()), p.Verdicts()
 	}
 }

@@ -121,13 +121,19 @@ func (s *Sink) Build(ctx context.Context, t sinks.Table, create sinks.File) erro
 	if err := s.write(ctx, create, layout.GroupsCSV, groupCols, groupCols, cells); err != nil {
 		return err
 	}
-	if c := t.Comparison; c != nil {
-		if err := s.write(ctx, create, layout.ComparisonCSV, c.Columns, c.Columns, c.Rows); err != nil {
+	for _, some := range []struct {
+		name string
+		*sinks.Rows
+	}{
+		{layout.ComparisonCSV, t.Comparison}, {layout.CapacityCSV, t.Capacity},
+		{layout.QualityCSV, t.Quality}, {layout.QualityItemsCSV, t.QualityItems},
+	} {
+		if some.Rows == nil {
+			continue
+		}
+		if err := s.write(ctx, create, some.name, some.Columns, some.Columns, some.Rows.Rows); err != nil {
 			return err
 		}
-	}
-	if c := t.Capacity; c != nil {
-		return s.write(ctx, create, layout.CapacityCSV, c.Columns, c.Columns, c.Rows)
 	}
 	return nil
 }

@@ -1,7 +1,7 @@
 // Package parquet writes the tables of a run as Parquet: cells.parquet (one
 // row per trial), groups.parquet (one row per cell), requests.parquet and
-// samples.parquet (those of all committed attempts), and comparison.parquet of a plan
-// that compares by turns. docs/data.md lists their columns.
+// samples.parquet (those of all committed attempts), and those that only some plans have.
+// docs/data.md lists their columns.
 package parquet
 
 import (
@@ -53,11 +53,16 @@ func (Sink) Build(ctx context.Context, t sinks.Table, create sinks.File) error {
 		{layout.Requests, func(w sinks.Writer) error { return store.ConcatRequests(ctx, w, t.Requests) }},
 		{layout.Samples, func(w sinks.Writer) error { return store.ConcatSamples(ctx, w, t.Samples) }},
 	}
-	if c := t.Comparison; c != nil {
-		files = append(files, file{layout.ComparisonParquet, func(w sinks.Writer) error { return store.WriteTable(w, c.Columns, c.Rows) }})
-	}
-	if c := t.Capacity; c != nil {
-		files = append(files, file{layout.CapacityParquet, func(w sinks.Writer) error { return store.WriteTable(w, c.Columns, c.Rows) }})
+	for _, some := range []struct {
+		name string
+		*sinks.Rows
+	}{
+		{layout.ComparisonParquet, t.Comparison}, {layout.CapacityParquet, t.Capacity},
+		{layout.QualityParquet, t.Quality}, {layout.QualityItemsParquet, t.QualityItems},
+	} {
+		if some.Rows != nil {
+			files = append(files, file{some.name, func(w sinks.Writer) error { return store.WriteTable(w, some.Columns, some.Rows.Rows) }})
+		}
 	}
 	for _, f := range files {
 		building.Go(func() error {
