@@ -205,7 +205,7 @@ func (p planned) searches(page *draw.Document, servers []server) {
 				return humanize.Price(s.price.USDPerHour * d.Hours())
 			}
 			if len(rows) <= maxDeployments {
-				rows = append(rows, []string{label, fmt.Sprint(n), roundMinutes(took), cost(took), fmt.Sprint(most), roundMinutes(longer), cost(longer)})
+				rows = append(rows, []string{label, fmt.Sprint(n), humanize.Duration(took), cost(took), fmt.Sprint(most), humanize.Duration(longer), cost(longer)})
 			}
 		}
 		for _, one := range executor.Searches(p.plan, s.of.Cells) {

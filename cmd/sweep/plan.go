@@ -115,13 +115,6 @@ func selected(p *plan.Plan, only func(plan.Cell) (bool, error)) ([]plan.Deployme
 	return some, nil
 }
 
-func roundMinutes(d time.Duration) string {
-	if d < 2*time.Minute {
-		return fmt.Sprintf("%.0f s", d.Seconds())
-	}
-	return fmt.Sprintf("%.0f min", d.Minutes())
-}
-
 // startEstimate is how long a server takes to be ready: 20 s for the process
 // and 2 s for each 10^9 parameters of weights, the middle of the starts of vLLM
 // and llama.cpp that were seen. A simulated one is there at once.

@@ -36,7 +36,7 @@ func (p planned) loads(page *draw.Document) {
 		for _, c := range cells {
 			took += cellEstimate(p.plan, c, p.plugins.traits().scale)
 		}
-		loop, about := plan.LoopClosed, roundMinutes(took)
+		loop, about := plan.LoopClosed, humanize.Duration(took)
 		if cells[0].Load.Open() {
 			loop = plan.LoopOpen
 		}

@@ -121,7 +121,7 @@ func (p planned) lines(page *draw.Document, servers []server) {
 		if i == maxDeployments && len(servers) > maxDeployments+1 {
 			break
 		}
-		took, price, cost, note := roundMinutes(s.about.took), "-", "-", s.note
+		took, price, cost, note := humanize.Duration(s.about.took), "-", "-", s.note
 		if usd, ok := s.dollars(); ok {
 			price, cost = fmt.Sprintf("%.2f", s.price.USDPerHour), humanize.Price(usd)
 		}
@@ -194,7 +194,7 @@ func (p planned) details(page *draw.Document, servers []server) {
 		if p.plan.Repeats.Each() || s.about.launches > 1 {
 			head += ", " + upTo(p.plan) + humanize.Plural(s.about.launches, "launch")
 		}
-		head += ", " + roundMinutes(s.about.took)
+		head += ", " + humanize.Duration(s.about.took)
 		if usd, ok := s.dollars(); ok {
 			head += ", $" + humanize.Price(usd)
 		}
@@ -294,7 +294,7 @@ func (p planned) timed() bool {
 
 // cost is what a run of the plan takes, in words.
 func (p planned) cost(t total) string {
-	text := "about " + roundMinutes(t.took)
+	text := "about " + humanize.Duration(t.took)
 	early := slices.ContainsFunc(p.plan.EachLoad(), func(l plan.NamedLoad) bool { return l.Until != nil || l.Stop != nil })
 	switch {
 	case !p.timed():
@@ -340,13 +340,13 @@ func (p planned) budget(t total, servers []server) string {
 		case !p.timed():
 			short = append(short, "max_time cannot be checked, the trace decides")
 		case t.took > b.MaxTime:
-			short = append(short, roundMinutes(t.took-b.MaxTime)+" are missing")
+			short = append(short, humanize.Duration(t.took-b.MaxTime)+" are missing")
 		}
 	}
 	for _, s := range servers {
 		if each := s.about.took / time.Duration(max(1, s.about.launches)); p.plugins.factory.Outlives && !s.skipped && each > b.MaxPodLifetime {
 			limits = append(limits, "max_pod_lifetime "+span(b.MaxPodLifetime))
-			short = append(short, roundMinutes(each-b.MaxPodLifetime)+" are missing for "+executor.ServerLabel(s.of))
+			short = append(short, humanize.Duration(each-b.MaxPodLifetime)+" are missing for "+executor.ServerLabel(s.of))
 			break
 		}
 	}

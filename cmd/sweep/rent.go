@@ -183,7 +183,7 @@ func (a *app) quoteOf(ctx context.Context, c *cli.Command, j job) (pods.Quote, e
 		took := left.took / time.Duration(max(1, left.launches)) // of one pod
 		if life := j.plan.Budget.MaxPodLifetime; took > life {
 			fmt.Fprintf(a.err, "sweep: %s takes about %s, and its pod ends itself after %s: raise budget.max_pod_lifetime, or the run ends there (exit 5)\n",
-				plaintext.Line(executor.ServerLabel(d)), roundMinutes(took), life)
+				plaintext.Line(executor.ServerLabel(d)), humanize.Duration(took), life)
 		}
 	}
 	return q, nil

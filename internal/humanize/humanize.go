@@ -69,10 +69,15 @@ func Figure(v any) string {
 }
 
 // Price is a number of dollars, without their sign: cents, or three digits of what is
-// less than ten cents.
+// less than ten cents, never with an exponent.
 func Price(v any) string {
-	if usd, ok := v.(float64); ok && (usd == 0 || usd >= 0.1) {
+	usd, ok := v.(float64)
+	switch {
+	case !ok:
+		return Figure(v)
+	case usd == 0 || usd >= 0.1:
 		return fmt.Sprintf("%.2f", usd)
 	}
-	return Figure(v)
+	digits := 2 - int(math.Floor(math.Log10(math.Abs(usd))))
+	return strings.TrimRight(strconv.FormatFloat(usd, 'f', digits, 64), "0")
 }

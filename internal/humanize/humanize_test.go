@@ -67,3 +67,17 @@ func TestFigure(t *testing.T) {
 		}
 	}
 }
+
+func TestPrice(t *testing.T) {
+	for _, c := range []struct {
+		v    any
+		want string
+	}{
+		{nil, "-"}, {0.0, "0.00"}, {12.5, "12.50"}, {0.1, "0.10"}, {0.0359, "0.0359"},
+		{0.09999, "0.1"}, {6.88e-05, "0.0000688"}, {0.000733, "0.000733"},
+	} {
+		if got := Price(c.v); got != c.want {
+			t.Errorf("Price(%v) = %q, want %q", c.v, got, c.want)
+		}
+	}
+}
