@@ -21,6 +21,8 @@ type deployment struct {
 	of     plan.Deployment
 	trials []trial
 	hunts  []*hunt // of a plan with find, which choose among the trials; else nil
+	// courses are the curves of a plan with adapt, which choose too; else nil.
+	courses []*course
 	// remaining is what left said last, for other goroutines; guarded by run.mu.
 	remaining int
 	taken     []string // devices that the next trial must not run on
@@ -62,6 +64,9 @@ func (d *deployment) execute(ctx context.Context) (err error) {
 	if d.hunts != nil {
 		return d.hunt(ctx)
 	}
+	if d.courses != nil {
+		return d.adapt(ctx)
+	}
 	return d.measure(ctx, func(*trial) bool { return true })
 }
 
@@ -100,17 +105,19 @@ func (d *deployment) measure(ctx context.Context, want func(*trial) bool) error 
 		if d.trials[i].done || !want(&d.trials[i]) {
 			continue
 		}
-		if d.trials[i].skip != nil {
-			if err := d.commitSkipped(ctx, &d.trials[i]); err != nil {
-				return err
-			}
-			continue
-		}
-		if err := d.trial(ctx, &d.trials[i]); err != nil {
+		if err := d.bring(ctx, &d.trials[i]); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// bring brings a trial to its outcome: it is run, or not if it is to be skipped.
+func (d *deployment) bring(ctx context.Context, t *trial) error {
+	if t.skip != nil {
+		return d.commitSkipped(ctx, t)
+	}
+	return d.trial(ctx, t)
 }
 
 // trial brings one trial to its outcome: attempts until one is committed, each

@@ -266,6 +266,9 @@ func (r *run) execute(ctx context.Context, rep Report) error {
 	if r.config.Plan.Find != nil {
 		started.Text = "are expected; a search chooses them"
 	}
+	if r.config.Plan.Adapt != nil {
+		started.Text = "at most, adapt skips those that it interpolates"
+	}
 	if r.config.Plan.Repeats.Until != nil {
 		started.Text = "at most, repeats.until ends those of a cell once its mean is known"
 	}

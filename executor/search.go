@@ -9,6 +9,7 @@ import (
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/rundir"
 	"sweep.dev/sweep/search"
+	"sweep.dev/sweep/search/adapt"
 )
 
 // A Search is one search of a plan, for one combination of the axes that it does not
@@ -30,7 +31,7 @@ func Searches(p *plan.Plan, cells []plan.Cell) []Search {
 		}
 		s.Implied = p.Implied()
 		for _, c := range cells {
-			s.Levels = append(s.Levels, p.Find.Level(c))
+			s.Levels = append(s.Levels, c.Level(p.Find.Axis))
 		}
 		out = append(out, s)
 	}
@@ -54,19 +55,19 @@ type hunt struct {
 
 // next is the trial that the search asks for, and the devices that it must not run on; ok
 // is false if it has ended.
-func (h *hunt) next() (key rundir.Key, taken []string, ok bool) {
+func (h *hunt) next() (p search.Probe, taken []string, ok bool) {
 	outcomes, p, ok := search.Replay(h.Settings, func(p search.Probe) (search.Outcome, bool) {
 		o, ended := h.ended[h.Key(p)]
 		return o, ended
 	})
 	if !ok {
-		return rundir.Key{}, nil, false
+		return search.Probe{}, nil, false
 	}
-	return h.Key(p), search.Taken(h.Settings, outcomes, p), true
+	return p, search.Taken(h.Settings, outcomes, p), true
 }
 
-// begun are the searches over the trials of the deployment, with what was committed of
-// them.
+// begun makes the searches and curves over the trials of the deployment, with what was
+// committed of them.
 func (d *deployment) begun() error {
 	var cells []plan.Cell
 	for _, t := range d.trials {
@@ -77,7 +78,10 @@ func (d *deployment) begun() error {
 	for _, s := range Searches(d.config.Plan, cells) {
 		d.hunts = append(d.hunts, &hunt{Search: s, ended: map[rundir.Key]search.Outcome{}})
 	}
-	if len(d.hunts) == 0 {
+	for _, c := range Curves(d.config.Plan, cells) {
+		d.courses = append(d.courses, &course{Curve: c, ended: map[rundir.Key]adapt.Outcome{}})
+	}
+	if len(d.hunts)+len(d.courses) == 0 {
 		return nil
 	}
 	for _, t := range d.trials {
@@ -93,8 +97,11 @@ func (d *deployment) begun() error {
 	return nil
 }
 
-// tell gives the searches the outcome of a trial.
+// tell gives the searches and curves the outcome of a trial.
 func (d *deployment) tell(key rundir.Key, o *result.Outcome) {
+	for _, c := range d.courses {
+		c.tell(key, o)
+	}
 	for _, h := range d.hunts {
 		if slices.ContainsFunc(h.Cells, func(c plan.Cell) bool { return c.ID == key.Cell }) {
 			h.ended[key] = search.Of(o)
@@ -109,18 +116,19 @@ func (d *deployment) tell(key rundir.Key, o *result.Outcome) {
 // first all that the server may run that is up.
 func (d *deployment) hunt(ctx context.Context) error {
 	for {
-		h, key, ok := d.wanted()
+		h, p, ok := d.wanted()
 		if !ok || d.over(ctx) {
 			return nil
 		}
-		i := slices.IndexFunc(d.trials, func(t trial) bool { return t.key == key })
-		if i < 0 {
-			return fmt.Errorf("the search of %s asks for trial %d of cell %s, which is not there", d.label, key.Trial, key.Cell)
-		}
-		if err := d.trial(ctx, &d.trials[i]); err != nil {
+		t, err := d.at(h.Key(p))
+		if err != nil {
 			return err
 		}
-		o, ended := h.ended[key]
+		t.why = p.Why
+		if err := d.trial(ctx, t); err != nil {
+			return err
+		}
+		o, ended := h.ended[t.key]
 		if !ended {
 			return nil // the run was ended, or its server could not be
 		}
@@ -132,15 +140,15 @@ func (d *deployment) hunt(ctx context.Context) error {
 
 // wanted is the next trial of the first search that has not ended, or of the first that
 // may use the device that is up; ok is false if all have ended. It sets what is taken.
-func (d *deployment) wanted() (of *hunt, key rundir.Key, ok bool) {
+func (d *deployment) wanted() (of *hunt, next search.Probe, ok bool) {
 	for _, h := range d.hunts {
-		k, taken, more := h.next()
+		p, taken, more := h.next()
 		if !more || ok && (slices.Contains(taken, d.up.Device) || !d.isTaken()) {
 			continue
 		}
-		of, key, ok, d.taken = h, k, true, taken
+		of, next, ok, d.taken = h, p, true, taken
 	}
-	return of, key, ok
+	return of, next, ok
 }
 
 // left is how many trials of the deployment have no outcome; of searches the next trial

@@ -21,11 +21,12 @@ type trial struct {
 	done  bool            // has an outcome
 	first int             // of the given prompts: where this trial's begin
 	skip  *result.Finding // why it is not run; nil if it is
+	why   string          // why it is run, if the plan has it chosen; else ""
 }
 
 // of is what an attempt at the trial has to know.
 func (t *trial) of() attempt.Trial {
-	return attempt.Trial{Key: t.key, Cell: t.cell, First: t.first, Label: Label(t.cell)}
+	return attempt.Trial{Key: t.key, Cell: t.cell, First: t.first, Label: Label(t.cell), Why: t.why}
 }
 
 // attempt makes one attempt at a trial on the server that is up, and commits

@@ -1,11 +1,6 @@
 package plan
 
 import (
-	"cmp"
-	"fmt"
-	"slices"
-	"strings"
-
 	"sweep.dev/sweep/plan/internal/expression"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/objective"
@@ -34,39 +29,13 @@ const (
 	FindMostTrials = 24 // all of them on each device, those that are INVALID or to find included
 )
 
-// Level is the load of a cell on the axis.
-func (f *Find) Level(c Cell) float64 {
-	n, _ := Number(c.Setting(f.Axis))
-	return n
-}
-
 // Searches are the cells of each search: those that differ in nothing but the axis of
 // find, from the least load up, in the order of their first cells. Nil without find.
 func (p *Plan) Searches(cells []Cell) [][]Cell {
 	if p.Find == nil {
 		return nil
 	}
-	at := make(map[string]int)
-	var out [][]Cell
-	for _, c := range cells {
-		var key strings.Builder
-		for _, s := range c.Settings {
-			if s.Axis.Name != p.Find.Axis {
-				fmt.Fprintf(&key, "%T:%v\x00", s.Value, s.Value)
-			}
-		}
-		i, ok := at[key.String()]
-		if !ok {
-			i = len(out)
-			at[key.String()] = i
-			out = append(out, nil)
-		}
-		out[i] = append(out[i], c)
-	}
-	for _, cells := range out {
-		slices.SortStableFunc(cells, func(a, b Cell) int { return cmp.Compare(p.Find.Level(a), p.Find.Level(b)) })
-	}
-	return out
+	return along(p.Find.Axis, cells)
 }
 
 // Implied are, by the name of an objective, the others that imply it: at a load where one of

@@ -1,7 +1,10 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
+	"strings"
 
 	"sweep.dev/sweep/result"
 )
@@ -39,6 +42,16 @@ type Setting struct {
 func (m *Matrix) Axis(name string) *Axis {
 	for i := range m.Axes {
 		if m.Axes[i].Name == name {
+			return &m.Axes[i]
+		}
+	}
+	return nil
+}
+
+// Amount is the axis of the amount of load; nil for none.
+func (m *Matrix) Amount() *Axis {
+	for i := range m.Axes {
+		if m.Axes[i].Amount {
 			return &m.Axes[i]
 		}
 	}
@@ -88,4 +101,30 @@ func Number(v Value) (n float64, ok bool) {
 		return v, true
 	}
 	return 0, false
+}
+
+// along are groups of cells that differ in nothing but an axis of numbers, from the least
+// up, in the order of their first cells.
+func along(axis string, cells []Cell) [][]Cell {
+	at := make(map[string]int)
+	var out [][]Cell
+	for _, c := range cells {
+		var key strings.Builder
+		for _, s := range c.Settings {
+			if s.Axis.Name != axis {
+				fmt.Fprintf(&key, "%T:%v\x00", s.Value, s.Value)
+			}
+		}
+		i, ok := at[key.String()]
+		if !ok {
+			i = len(out)
+			at[key.String()] = i
+			out = append(out, nil)
+		}
+		out[i] = append(out[i], c)
+	}
+	for _, cells := range out {
+		slices.SortStableFunc(cells, func(a, b Cell) int { return cmp.Compare(a.Level(axis), b.Level(axis)) })
+	}
+	return out
 }

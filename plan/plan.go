@@ -40,7 +40,9 @@ type Plan struct {
 	Collect []Plugin `yaml:"collect,omitempty" doc:"Collectors that measure beside the requests: names, or mappings of one name to its own keys." default:"[prom, gpu, proc]" example:"[prom, gpu]"`
 
 	// Find is nil for a plan that searches for nothing.
-	Find    *Find   `yaml:"find,omitempty" doc:"Search for the greatest load that keeps objectives, for each combination of the other axes: its trials are cells of the matrix, chosen one after another. See docs/capacity.md." default:"none" example:"{axis: request_rate, from: 0.5, to: 100, objectives: {interactive: p95_ttft_ms < 200}}"`
+	Find *Find `yaml:"find,omitempty" doc:"Search for the greatest load that keeps objectives, for each combination of the other axes: its trials are cells of the matrix, chosen one after another. See docs/capacity.md." default:"none" example:"{axis: request_rate, from: 0.5, to: 100, objectives: {interactive: p95_ttft_ms < 200}}"`
+	// Adapt is nil for a plan that measures all its levels.
+	Adapt   *Adapt  `yaml:"adapt,omitempty" doc:"Measure the levels of the load axis that tell most about a metric, and skip those that are interpolated between their measured neighbours. See docs/capacity.md." default:"none" example:"{metric: throughput_tok_s, within: 5%}"`
 	Repeats Repeats `yaml:"repeats,omitempty" doc:"Trials of each cell: their number, or a mapping." default:"1" example:"5"`
 	// Compare is nil for a plan that compares nothing by turns.
 	Compare        *Compare `yaml:"compare,omitempty" doc:"Compare the values of a server axis with one of them. Their servers take turns, trial by trial in an order of the seed, and each turn has its own launch. It wants repeats with launch: each." default:"none" example:"{axis: engine, baseline: vllm}"`

@@ -62,3 +62,9 @@ func (c Cell) Setting(axis string) Value {
 	}
 	return nil
 }
+
+// Level is the value of an axis of numbers in a cell; 0 if it has none.
+func (c Cell) Level(axis string) float64 {
+	n, _ := Number(c.Setting(axis))
+	return n
+}

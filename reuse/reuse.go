@@ -238,7 +238,7 @@ func (s *Source) decides(into rundir.Manifest, t trial, o *result.Outcome) (*obj
 // and with the mark of where it is from.
 func (s *Source) conclude(cell plan.Cell, o *result.Outcome, decides *objective.Trial) (err error) {
 	row := maps.Clone(o.Row)
-	row[col.ReusedFrom] = filepath.Base(s.Dir)
+	row[col.ReusedFrom], row[col.Why] = filepath.Base(s.Dir), nil // this plan has not chosen it
 	if row[col.PriceSource] != result.PriceProvider {
 		for _, column := range []string{col.USDPerHour, col.PriceSource, col.CostUSD, col.USDPer1MOutputTokens, col.USDPer1MOutputTokensWhole} {
 			row[column] = nil

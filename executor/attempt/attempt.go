@@ -74,6 +74,7 @@ type Trial struct {
 	Cell  plan.Cell
 	First int    // of the given prompts: where this trial's begin
 	Label string // in a person's words
+	Why   string // why it is run, if the plan has it chosen; else ""
 }
 
 // An Attempt is one at a trial. It is run, or not, and then finished or dropped.

@@ -37,7 +37,7 @@ func (a *Attempt) Finish(end outcome.End) (*result.Outcome, error) {
 func (a *Attempt) identity() outcome.Trial {
 	t := outcome.Trial{
 		Plan: a.config.Plan, RunID: a.config.RunID, Cell: a.trial.Cell, Label: a.trial.Label,
-		Number: a.trial.Key.Trial, Attempt: a.number,
+		Number: a.trial.Key.Trial, Attempt: a.number, Why: a.trial.Why,
 		Client: a.config.Client, ClientHost: a.config.ClientHost, Calibration: a.config.Calibration, ByPoint: a.config.ByPoint,
 	}
 	if b, ok := a.config.Backend.(backends.Simulator); ok {

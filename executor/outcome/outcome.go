@@ -41,6 +41,7 @@ type Trial struct {
 	Label   string // of the cell, in a person's words
 	Number  int    // of the trial, from 1
 	Attempt int    // from 1
+	Why     string // why it is run, if the plan has it chosen; else ""
 
 	Client      string // which driver sends, in place of the plan's choice; ""
 	ClientHost  string
@@ -124,6 +125,7 @@ func Of(t Trial, server *Server, m Measured, end End) (*result.Outcome, error) {
 	several(o, row, &t, &m)
 	if end.Skip == nil {
 		row[col.ExtraRequests], row[col.ExtraCompletions] = m.Extra.Requests, m.Extra.Completions
+		row[col.Why] = orNil(t.Why)
 	}
 	if m.Ramp > 0 {
 		row[col.ExpectedRampS] = m.Ramp.Seconds()

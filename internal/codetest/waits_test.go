@@ -25,6 +25,7 @@ var waits = map[string]map[string]string{
 	"cmd/sweep/fault_test.go":           {"TestStopped": fault},
 	"cmd/sweep/given_test.go":           {"ServeHTTP": late},
 	"cmd/sweep/stopped_linux_test.go":   {"TestVerdict_serverStopped": fault},
+	"executor/adapt_test.go":            {"waits": late},
 	"executor/ending_test.go":           {"TestEnding_saturated": late, "TestEnding_probe": late},
 	"honesty/faults_test.go":            {"stop": fault, "setClock": fault, "hog": fault},
 	"honesty/server_test.go":            {"answer": late},

@@ -26,7 +26,7 @@ const (
 	Invalid    Verdict = "INVALID"
 	NoStart    Verdict = "did not start"
 	FailedRun  Verdict = "failed"
-	Skipped    Verdict = "skipped" // not run, because of what a lower level of its axis did
+	Skipped    Verdict = "skipped" // not run, because of what other levels of its axis tell
 	Pending    Verdict = "pending"
 )
 

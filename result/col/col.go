@@ -21,6 +21,7 @@ const (
 	SubjectDigest                = "subject_digest"
 	Trial                        = "trial"
 	Attempt                      = "attempt"
+	Why                          = "why"
 	StartedAt                    = "started_at"
 	FinishedAt                   = "finished_at"
 	Backend                      = "backend"

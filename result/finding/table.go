@@ -45,6 +45,7 @@ var (
 	LoadRefused             = Code{"load_refused"}
 	RecordsFull             = Code{"records_full"}
 	LevelSkipped            = Code{"level_skipped"}
+	Interpolated            = Code{"interpolated"}
 	TrialsEnough            = Code{"trials_enough"}
 	DeviceSeen              = Code{"device_seen"}
 	TraceRowsSkipped        = Code{"trace_rows_skipped"}
@@ -286,6 +287,10 @@ var remarks = []Fact{
 	{
 		LevelSkipped, "the trial was skipped: a lower level of the same axis ended by errors or saturation", "",
 		"leave `skip_higher` out to run it",
+	},
+	{
+		Interpolated, "the level was not run, since `adapt` interpolates its metric from the measured levels next to it", "",
+		"nothing: the text says which they are, and how far it may be off; a smaller `within` runs more levels",
 	},
 	{
 		TrialsEnough, "the trial was not run, since `repeats.until` knows the mean of its metric from the trials before it", "",

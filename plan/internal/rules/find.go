@@ -104,7 +104,13 @@ func (c *Checked) findAlone() {
 }
 
 func (c *Checked) findLoads() {
-	if c.Plan.Find != nil && len(c.Plan.Loads) > 0 {
+	if len(c.Plan.Loads) == 0 {
+		return
+	}
+	if c.Plan.Find != nil {
 		c.Conflict("write one plan for each load", []string{"find"}, "the plan has both loads and find")
+	}
+	if c.Plan.Adapt != nil {
+		c.Conflict("write one plan for each load", []string{"adapt"}, "the plan has both loads and adapt")
 	}
 }
