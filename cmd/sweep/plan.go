@@ -224,6 +224,8 @@ func (a *app) planJSON(p *plan.Plan, made *plugins, deployments []plan.Deploymen
 		Cells     []cell             `json:"cells"`
 		// Searches are of a plan with find; then a cell has no estimate of its own.
 		Searches []searchJSON `json:"searches,omitempty"`
+		// Adapt is of a plan with adapt, whose estimates are of all cells.
+		Adapt *adaptJSON `json:"adapt,omitempty"`
 		// Extra is what the server is sent beyond the load.
 		Extra []executor.Extra `json:"extra"`
 	}
@@ -241,7 +243,7 @@ func (a *app) planJSON(p *plan.Plan, made *plugins, deployments []plan.Deploymen
 		about := estimate(p, d, made.traits())
 		out := deployment{
 			ID: d.ID, Label: executor.ServerLabel(d), Predicted: predicted(d.Server), Launches: about.launches,
-			Seconds: seconds(about.took, d.Cells...), Most: seconds(about.longer, d.Cells...),
+			Seconds: seconds(about.took, d.Cells...), Most: seconds(about.longer, d.Cells...), Adapt: adapted(p, d),
 			Extra: executor.Extras(p, d, made.backend, made.servers("")),
 		}
 		for _, c := range d.Cells {

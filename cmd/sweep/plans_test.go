@@ -34,7 +34,7 @@ var rehearsal = []string{
 // unmeasured are the columns that are null in every row of a plan that has no
 // use for them: no axis, no bound, no fault.
 var unmeasured = []string{
-	"error", "error_class", "findings", "goodput_req_s", "goodput_req_s_whole", "infinite", "image_digest", "invalid_reasons", "model_revision", "request_rate", "reused_from",
+	"error", "error_class", "findings", "goodput_req_s", "goodput_req_s_whole", "infinite", "image_digest", "invalid_reasons", "model_revision", "request_rate", "reused_from", "why",
 	// Of speculative decoding, and of deployments of several roles.
 	"spec_accept_rate", "spec_accept_length", "max_prefill_bootstrap_queue", "max_prefill_inflight_queue", "max_decode_prealloc_queue",
 	"max_decode_transfer_queue", "mean_kv_transfer_ms", "p95_kv_transfer_ms", "kv_transfer_bytes", "active_endpoints", "transport_up", "transport_errors", "pods", "pod_restarts", "pd", "pd_share", "kv_transfer_tokens", "kv_transfer_failures",

@@ -78,7 +78,7 @@ func (a *app) planText(ctx context.Context, c *cli.Command, p planned) error {
 		p.searches(page, servers)
 		p.beyond(page)
 	}
-	for _, text := range []string{a.clientsText(p), p.budget(sum, servers), sampleAdvice(p.plan), p.cost(sum)} {
+	for _, text := range []string{a.clientsText(p), p.adapted(), p.budget(sum, servers), sampleAdvice(p.plan), p.cost(sum)} {
 		if text != "" {
 			page.Text("  " + text)
 		}
@@ -299,7 +299,7 @@ func (p planned) cost(t total) string {
 	switch {
 	case !p.timed():
 		text = "as long as the trace"
-	case early || p.plan.Repeats.Until != nil:
+	case early || p.plan.Repeats.Until != nil || p.plan.Adapt != nil:
 		text += " at most"
 	}
 	price := roughly(t.usd) + ", " + strings.Join(t.sources, " and ")
@@ -375,7 +375,7 @@ func roughly(usd float64) string {
 
 // upTo says that the plan's cells may have fewer trials than they have at most.
 func upTo(p *plan.Plan) string {
-	if p.Repeats.Until == nil {
+	if p.Repeats.Until == nil && p.Adapt == nil {
 		return ""
 	}
 	return "up to "
