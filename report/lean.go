@@ -24,12 +24,14 @@ func (r *Run) Unpack() {
 
 // lean is a row, of a trial with objectives, without what is null and without the numbers
 // that no report shows or concludes from: four of five columns of a measured trial. Those of
-// [ofSearches] stay only if searched. A row of the first method keeps all.
+// [ofSearches] stay only if searched, those of [ofDevices] only beside a fingerprint. A row
+// of the first method keeps all.
 func lean(row result.Row, slos []result.SLOResult, searched bool) result.Row {
 	unread := unread()
 	whole := row.Whole()
+	printed := row[col.DevicePrefillMs] != nil || row[col.DeviceDecodeMs] != nil
 	keep := func(name string) bool {
-		left := unread[name] || !searched && slices.Contains(ofSearches, name)
+		left := unread[name] || !searched && slices.Contains(ofSearches, name) || !printed && slices.Contains(ofDevices, name)
 		return whole || !left || judged(slos, name)
 	}
 	n := 0
@@ -96,8 +98,6 @@ var numbers = []string{
 	col.StartUpS,
 	col.DevicePrefillMs,
 	col.DeviceDecodeMs,
-	col.MinGPUPowerLimitW,
-	col.MinGPUClockLimitMHz,
 	col.StampErrorMs,
 	col.ServerThroughputTokS,
 	col.ServerResponseBytes,
@@ -144,11 +144,17 @@ var ofSearches = []string{
 	col.TCPRetransmits,
 }
 
+// ofDevices are read of a trial alone whose launch was asked for its fingerprint.
+var ofDevices = []string{
+	col.MinGPUPowerLimitW,
+	col.MinGPUClockLimitMHz,
+}
+
 // unread are the columns of the registry that a lean row leaves out.
 var unread = sync.OnceValue(func() map[string]bool {
 	read := map[string]bool{}
 	add := func(name string) { read[name], read[name+col.LowSuffix], read[name+col.HighSuffix] = true, true, true }
-	for _, name := range slices.Concat(numbers, ofSearches) {
+	for _, name := range slices.Concat(numbers, ofSearches, ofDevices) {
 		add(name)
 	}
 	for _, l := range latencies {

@@ -17,7 +17,7 @@ import (
 // Code that reads lean rows, and code among it that does not.
 var (
 	readers = []string{"report/", "result/objective/", "result/groups/outliers.go", "cmd/sweep/run.go"}
-	others  = []string{"report/lean.go", "report/onecell/", "report/webpage/pack/"}
+	others  = []string{"report/lean.go", "report/across/quality.go", "report/onecell/", "report/webpage/pack/"}
 )
 
 // TestLean_hasWhatReportsRead reads the program's own source: a column that a report names
@@ -91,6 +91,14 @@ func TestLean(t *testing.T) {
 		if want := v != nil && name != col.TCPRetransmits && name != col.P50ICLMs; has != want {
 			t.Errorf("%s in a lean row: %t, want %t", name, has, want)
 		}
+	}
+	row[col.MinGPUPowerLimitW] = 500.0
+	if lean(row, slos, false)[col.MinGPUPowerLimitW] != nil {
+		t.Error("a lean row without a fingerprint has the limit of its card")
+	}
+	row[col.DeviceDecodeMs] = 4.0
+	if lean(row, slos, false)[col.MinGPUPowerLimitW] == nil {
+		t.Error("a lean row with a fingerprint lacks the limit of its card")
 	}
 	row[col.Method] = int64(1)
 	if lean(row, slos, false)[col.TCPRetransmits] == nil {
