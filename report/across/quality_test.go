@@ -150,7 +150,7 @@ func TestCompare_qualityLeft(t *testing.T) {
 	none := answering(t, "", "", "", "")
 	for want, sides := range map[string][2]Side{
 		"  quality not compared: the runs asked other prompts, or in another way\n": {with("s"), with("o")},
-		"  quality not compared: base has no answers to quality prompts\n":                     {none, with("s")},
+		"  quality not compared: base has no answers to quality prompts\n":          {none, with("s")},
 		"": {none, none},
 	} {
 		got := Compare(sides[0], sides[1], Options{})

@@ -82,10 +82,10 @@ func TestBetween_none(t *testing.T) {
 		return answersOf(t, map[string][2]string{"a": {digest, "rr"}, "b": {digest, "rr"}})
 	}
 	for want, sides := range map[string][2]*Paired{
-		"[quality not compared: the runs asked other prompts, or in another way]": {asked("s"), asked("o")},
-		"[quality not compared: base has no answers to quality prompts]":                     {nil, asked("s")},
-		"[quality not compared: head has no answers to quality prompts]":                     {asked("s"), nil},
-		"[quality not compared: it is not known whether both runs asked the same prompts]":   {asked("s"), asked("")},
+		"[quality not compared: the runs asked other prompts, or in another way]":          {asked("s"), asked("o")},
+		"[quality not compared: base has no answers to quality prompts]":                   {nil, asked("s")},
+		"[quality not compared: head has no answers to quality prompts]":                   {asked("s"), nil},
+		"[quality not compared: it is not known whether both runs asked the same prompts]": {asked("s"), asked("")},
 	} {
 		r := Between(sides[0], sides[1], links("a", "b"))
 		if got := fmt.Sprint(r.LeftOut(false)); got != want || len(r.Sides) != 0 {

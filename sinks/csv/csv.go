@@ -125,8 +125,10 @@ func (s *Sink) Build(ctx context.Context, t sinks.Table, create sinks.File) erro
 		name string
 		*sinks.Rows
 	}{
-		{layout.ComparisonCSV, t.Comparison}, {layout.CapacityCSV, t.Capacity},
-		{layout.QualityCSV, t.Quality}, {layout.QualityItemsCSV, t.QualityItems},
+		{layout.ComparisonCSV, t.Comparison},
+		{layout.CapacityCSV, t.Capacity},
+		{layout.QualityCSV, t.Quality},
+		{layout.QualityItemsCSV, t.QualityItems},
 	} {
 		if some.Rows == nil {
 			continue

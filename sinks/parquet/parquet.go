@@ -57,8 +57,10 @@ func (Sink) Build(ctx context.Context, t sinks.Table, create sinks.File) error {
 		name string
 		*sinks.Rows
 	}{
-		{layout.ComparisonParquet, t.Comparison}, {layout.CapacityParquet, t.Capacity},
-		{layout.QualityParquet, t.Quality}, {layout.QualityItemsParquet, t.QualityItems},
+		{layout.ComparisonParquet, t.Comparison},
+		{layout.CapacityParquet, t.Capacity},
+		{layout.QualityParquet, t.Quality},
+		{layout.QualityItemsParquet, t.QualityItems},
 	} {
 		if some.Rows != nil {
 			files = append(files, file{some.name, func(w sinks.Writer) error { return store.WriteTable(w, some.Columns, some.Rows.Rows) }})
