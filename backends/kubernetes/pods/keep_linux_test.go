@@ -145,6 +145,55 @@ func TestKeep_takeOver(t *testing.T) {
 	}
 }
 
+// A heartbeat that is on its way while the deployment is kept does not move its end: an API
+// server carries out what its client gave up.
+func TestKeep_lateHeartbeat(t *testing.T) {
+	t.Parallel()
+	f := kubetest.Start(t)
+	f.Run()
+	b, spec, err := made(nil, f.Kubeconfig, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec.Digest, spec.Expires = "digest", time.Now().Add(time.Hour)
+	began, later, carriedOut := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	var beats atomic.Int64
+	f.Before(func(_ http.ResponseWriter, r *http.Request, do func()) bool {
+		if r.Method != http.MethodPatch || !strings.Contains(r.URL.Path, "/jobs/") || beats.Add(1) != 1 {
+			return false
+		}
+		close(began)
+		select {
+		case <-later: // what was sent after it comes first, if its client did not wait
+		case <-time.After(200 * time.Millisecond):
+		}
+		do()
+		close(carriedOut)
+		return true
+	})
+	var ledger backendtest.Ledger
+	d, err := b.Launch(t.Context(), spec, &ledger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-began
+	k, ok := d.(backends.Keeper)
+	if !ok {
+		t.Fatalf("%T cannot be kept", d)
+	}
+	if err := k.Keep(t.Context(), time.Now().Add(5*time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	close(later)
+	<-carriedOut
+	if at := deadline(t, f); at < 290 || at > 330 {
+		t.Errorf("the cluster ends it after %v s, want 300", at)
+	}
+	if err := d.Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 func termsOf(t *testing.T, d backends.Deployment) backends.Terms {
 	t.Helper()
 	r, ok := d.(backends.Rental)

@@ -185,7 +185,9 @@ func (l *launch) begin(ctx context.Context, n owner.Namespace) {
 	lease := l.b.place.Heartbeat
 	l.beats.Go(func() {
 		bootstrap.Keepalive(life, min(lease/5, l.b.every.beat), func(ctx context.Context) error {
-			return n.Extend(ctx, l.owner, lease)
+			// It is waited for, as the API server may carry out what was given up, and then move
+			// the deadline after a later one was set.
+			return n.Extend(context.WithoutCancel(ctx), l.owner, lease)
 		}, func(err error) {
 			if errors.Is(err, owner.ErrLost) {
 				l.why = &backends.Failure{Class: "ended", Hint: "somebody has deleted its Job, or no heartbeat got through for " + lease.String(), Err: err}
@@ -202,7 +204,7 @@ func (l *launch) close() {
 	l.quiet()
 }
 
-// quiet ends the heartbeat.
+// quiet ends the heartbeat, and returns when the last one was answered.
 func (l *launch) quiet() {
 	if l.stop != nil {
 		l.stop()
