@@ -117,9 +117,10 @@ func twoRoles(spec *backends.Spec, dir string) {
 	first.Name, second.Name = "worker", "frontend" // which the simulator knows
 	for _, r := range []*backends.Role{&first, &second} {
 		name := r.Name
-		r.Replicas, r.GPUs, r.Port = 2, 0, 0
+		r.Replicas, r.GPUs = 2, 0
 		r.LogPath = func(n int) string { return filepath.Join(dir, name+"-"+strconv.Itoa(n)+".log") }
 	}
+	first.Port = 0 // a port of the spec is that of its entry
 	spec.Roles, spec.Entry = []backends.Role{first, second}, second.Name
 }
 

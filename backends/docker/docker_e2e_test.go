@@ -35,7 +35,7 @@ type lab struct {
 
 // port is one that no other test has in the container that all share.
 func (l *lab) port() int {
-	l.ports++
+	l.ports += 2 // that of a second replica too
 	return 8200 + l.ports
 }
 

@@ -87,7 +87,7 @@ func TestInside(t *testing.T) {
 	f := boxed(t)
 	backendtest.Run(t, func(t *testing.T) (backends.Backend, backends.Spec) {
 		spec := backendtest.Spec(t)
-		spec.Roles[0].Port = portsOf(t, 1)
+		spec.Roles[0].Port = portsOf(t, 2) // its network is this machine's, where other tests have 8000
 		return f.inBox(t, nil), spec
 	}, backendtest.CrashWith(func(t *testing.T, d backends.Deployment) { kill(t, d, "server", 0) }),
 		backendtest.SpoilWith(func(s *backends.Spec) { s.Roles[0].Port = 70000 }))
