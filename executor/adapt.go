@@ -7,6 +7,7 @@ import (
 
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/result/finding"
 	"sweep.dev/sweep/rundir"
 	"sweep.dev/sweep/search/adapt"
@@ -47,6 +48,19 @@ type course struct {
 	ended map[rundir.Key]adapt.Outcome
 }
 
+// coursesOf are those of curves, of which nothing is known yet. By the throughput the best
+// levels are told, so that it has a course of its own beside any other metric.
+func coursesOf(curves []Curve) (all []*course) {
+	for _, c := range curves {
+		all = append(all, &course{Curve: c, ended: map[rundir.Key]adapt.Outcome{}})
+		if c.Metric != col.ThroughputTokS {
+			c.Metric = col.ThroughputTokS
+			all = append(all, &course{Curve: c, ended: map[rundir.Key]adapt.Outcome{}})
+		}
+	}
+	return all
+}
+
 // tell gives the curve the outcome of a trial, if it is one of its own.
 func (c *course) tell(key rundir.Key, o *result.Outcome) {
 	if level := c.level(key.Cell); level >= 0 {
@@ -68,13 +82,21 @@ func (c *course) outcomes() []adapt.Outcome {
 func (c *course) why(level int) *result.Finding {
 	f := &result.Finding{Code: finding.Interpolated, Text: "not run: the levels that are measured tell its " + c.Metric}
 	if p, ok := adapt.Between(c.Settings, c.outcomes(), level); ok {
-		f.Text = fmt.Sprintf("not run: interpolated between %s and %s: by the levels around, %s is within %.2g %% of the line between them",
-			c.Names[p.Low], c.Names[p.High], c.Metric, 100*p.Error)
+		f.Text = fmt.Sprintf("not run: interpolated between %s and %s: by the levels around, %s is within %s of the line between them",
+			c.Names[p.Low], c.Names[p.High], c.Metric, percent(p.Error))
 		if p.Noise > 0 {
-			f.Text += fmt.Sprintf(", and the scatter of the trials is %.2g %%", 100*p.Noise)
+			f.Text += ", and the scatter of the trials is " + percent(p.Noise)
 		}
 	}
 	return f
+}
+
+// percent is a share in words, no finer than a line between levels tells it.
+func percent(share float64) string {
+	if share < 0.001 {
+		return "0.1 %"
+	}
+	return fmt.Sprintf("%.1f %%", 100*share)
 }
 
 // most is the trial that tells most of any curve, and of equal ones that of the curve with
@@ -92,9 +114,12 @@ func most(courses []*course) (of *course, next adapt.Probe) {
 // adapt runs the trials that the deployment's curves ask for. What is left of a curve that
 // is known is not run.
 func (d *deployment) adapt(ctx context.Context) error {
+	if err := d.repeat(ctx); err != nil {
+		return err
+	}
 	for !d.over(ctx) {
 		for _, c := range d.courses {
-			if _, more := adapt.Next(c.Settings, c.outcomes()); !more {
+			if d.settled(c) {
 				if err := d.leaveOut(ctx, c); err != nil {
 					return err
 				}
@@ -114,6 +139,33 @@ func (d *deployment) adapt(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// repeat runs what has an outcome that was asked for again, whatever the curves ask: its
+// level would be left out in place of a trial that failed.
+func (d *deployment) repeat(ctx context.Context) error {
+	for i := range d.trials {
+		t := &d.trials[i]
+		if _, before := d.config.State.Committed[t.key]; !before || t.done || d.over(ctx) {
+			continue
+		}
+		t.why = adapt.Repeat
+		if err := d.bring(ctx, t); err != nil || !t.done {
+			return err
+		}
+	}
+	return nil
+}
+
+// settled says whether no curve over the cells of one asks for another trial.
+func (d *deployment) settled(of *course) bool {
+	return !slices.ContainsFunc(d.courses, func(c *course) bool {
+		if c.Cells[0].ID != of.Cells[0].ID {
+			return false
+		}
+		_, more := adapt.Next(c.Settings, c.outcomes())
+		return more
+	})
 }
 
 // leaveOut commits the trials that a curve does not ask for as skipped.

@@ -9,7 +9,6 @@ import (
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/rundir"
 	"sweep.dev/sweep/search"
-	"sweep.dev/sweep/search/adapt"
 )
 
 // A Search is one search of a plan, for one combination of the axes that it does not
@@ -78,9 +77,7 @@ func (d *deployment) begun() error {
 	for _, s := range Searches(d.config.Plan, cells) {
 		d.hunts = append(d.hunts, &hunt{Search: s, ended: map[rundir.Key]search.Outcome{}})
 	}
-	for _, c := range Curves(d.config.Plan, cells) {
-		d.courses = append(d.courses, &course{Curve: c, ended: map[rundir.Key]adapt.Outcome{}})
-	}
+	d.courses = coursesOf(Curves(d.config.Plan, cells))
 	if len(d.hunts)+len(d.courses) == 0 {
 		return nil
 	}

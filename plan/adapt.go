@@ -4,10 +4,10 @@ package plan
 // metric, and that the others are interpolated.
 type Adapt struct {
 	Metric string  `yaml:"metric" doc:"Column whose curve over the load is measured, for each combination of the other axes." enum:"throughput_tok_s,total_throughput_tok_s,request_throughput,mean_ttft_ms,p50_ttft_ms,p90_ttft_ms,p95_ttft_ms,mean_tpot_ms,p50_tpot_ms,p90_tpot_ms,p95_tpot_ms,mean_itl_ms,p50_itl_ms,p90_itl_ms,p95_itl_ms,mean_e2e_ms,p50_e2e_ms,p90_e2e_ms,p95_e2e_ms" example:"throughput_tok_s"`
-	Within float64 `yaml:"within" doc:"Greatest error of a level that is not measured, as a share of the metric that a line between its measured neighbours gives there." gt:"0" max:"0.5" unit:"ratio" example:"5%"`
+	Within float64 `yaml:"within" doc:"Greatest error of a level that is not measured, as a share of the metric that a line between its measured neighbours gives there." min:"0.001" max:"0.5" unit:"ratio" example:"5%"`
 }
 
-// AdaptLevels is the least number of levels of a curve: four are measured of any.
+// AdaptLevels is how many levels are measured of any curve: one needs more for an effect.
 const AdaptLevels = 4
 
 // Curves are the cells of each curve of a plan with adapt: those that differ in nothing but

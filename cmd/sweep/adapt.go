@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"time"
 
 	"sweep.dev/sweep/executor"
 	"sweep.dev/sweep/internal/humanize"
@@ -25,6 +26,16 @@ func adapted(p *plan.Plan, d plan.Deployment) *adaptJSON {
 		a.Expected += adapt.Expected(c.Settings)
 	}
 	return a
+}
+
+// adaptedTime is how much of the time of all trials of a deployment those of the expected
+// cells take.
+func adaptedTime(p *plan.Plan, d plan.Deployment, all time.Duration) time.Duration {
+	a := adapted(p, d)
+	if a == nil || a.Most == 0 {
+		return all
+	}
+	return all * time.Duration(a.Expected) / time.Duration(a.Most)
 }
 
 // adapted is the same of all deployments, in words; "" without adapt.

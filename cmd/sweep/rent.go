@@ -99,7 +99,7 @@ func estimateLeft(p *plan.Plan, d plan.Deployment, of traits, left func(plan.Cel
 	}
 	e.launches = p.Repeats.Launches(numbers)
 	e.mostLaunches = e.launches
-	return e.with(p, d, of, trials, trials)
+	return e.with(p, d, of, adaptedTime(p, d, trials), trials)
 }
 
 // with is the estimate of so many launches, and of trials on them. A server on a device that

@@ -21,15 +21,16 @@ type curve struct {
 	first    []int     // the least number of a trial that has not
 	skipped  []bool
 	known    []int // levels with a value
-	told     bool  // a trial itself tells its scatter
-	free     int   // degrees of freedom of the scatter between trials
+	measured []bool
+	told     bool // trials themselves tell their scatter
+	free     int  // degrees of freedom of the scatter between trials
 }
 
 func newCurve(s Settings, outcomes []Outcome) *curve {
 	n := len(s.Levels)
 	c := &curve{
 		Settings: s, x: make([]float64, n), y: make([]float64, n), variance: make([]float64, n),
-		ended: make([]int, n), first: make([]int, n), skipped: make([]bool, n),
+		ended: make([]int, n), first: make([]int, n), skipped: make([]bool, n), measured: make([]bool, n),
 	}
 	for i, load := range s.Levels {
 		c.x[i], c.first[i] = math.Log(load), 1
@@ -42,6 +43,11 @@ func newCurve(s Settings, outcomes []Outcome) *curve {
 		}
 		return a.Trial - b.Trial
 	})
+	largest := 0.0 // that of a value that does not tell its own
+	for _, o := range outcomes {
+		largest = max(largest, o.SD)
+	}
+	c.told = largest > 0
 	for _, o := range outcomes {
 		c.ended[o.Level]++
 		c.skipped[o.Level] = c.skipped[o.Level] || o.Skipped
@@ -50,8 +56,11 @@ func newCurve(s Settings, outcomes []Outcome) *curve {
 		}
 		if o.Value > 0 && !math.IsInf(o.Value, 0) {
 			values[o.Level] = append(values[o.Level], math.Log(o.Value))
-			own[o.Level] += o.SD * o.SD
-			c.told = c.told || o.SD > 0
+			sd := o.SD
+			if sd <= 0 {
+				sd = largest
+			}
+			own[o.Level] += sd * sd
 		}
 	}
 	c.estimate(values, own)
@@ -66,7 +75,7 @@ func (c *curve) estimate(values [][]float64, own []float64) {
 		if len(list) == 0 {
 			continue
 		}
-		c.known = append(c.known, i)
+		c.known, c.measured[i] = append(c.known, i), true
 		for _, v := range list {
 			c.y[i] += v / float64(len(list))
 		}
@@ -90,7 +99,7 @@ func (c *curve) tolerance() float64 { return math.Log1p(c.Within) + tiny }
 
 // open says whether a level may still get a value.
 func (c *curve) open(i int) bool {
-	return !c.skipped[i] && c.first[i] <= c.Trials && !slices.Contains(c.known, i)
+	return !c.skipped[i] && c.first[i] <= c.Trials && !c.measured[i]
 }
 
 // probe is the next trial of a level.

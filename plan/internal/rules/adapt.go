@@ -44,7 +44,7 @@ func (c *Checked) adaptLevels() {
 	for _, cells := range c.Plan.Curves(c.Cells) {
 		most = max(most, len(cells))
 	}
-	if axis := c.Plan.Matrix.Amount(); most < plan.AdaptLevels && axis != nil {
+	if axis := c.Plan.Matrix.Amount(); most <= plan.AdaptLevels && axis != nil {
 		d := c.Report.Node(c.Key("matrix", axis.Name), "no-effect", "adapt has no effect: a curve over %s has at most %s, and %d of any are measured", axis.Name, humanize.Plural(most, "level"), plan.AdaptLevels)
 		d.Hint = "give " + axis.Name + " more values, or leave adapt out"
 	}
