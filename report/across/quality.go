@@ -97,12 +97,15 @@ const mostAnswered = 3
 // lines says it for people.
 func (q *Quality) lines(verbose bool) []string {
 	var all []string
-	more := 0
+	shown, more := 0, 0
 	items := q.runs.Items()
 	for i := range items {
-		if q.runs.Sides[i].Verdict == quality.CannotTell && i >= mostAnswered && !verbose {
-			more++
-			continue
+		if q.runs.Sides[i].Verdict == quality.CannotTell {
+			if shown == mostAnswered && !verbose {
+				more++
+				continue
+			}
+			shown++
 		}
 		all = append(all, wrapIn(2, "quality of "+items[i].Text)...)
 		for _, text := range items[i].Below {
@@ -145,7 +148,7 @@ func (q *Quality) summary() string {
 	if q == nil || q.Regressions == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; %d of %s certainly answers worse, and %s reads that", q.Regressions,
+	return fmt.Sprintf("; certainly worse answers of %d of %s, read by %s", q.Regressions,
 		humanize.Plural(len(q.Deployments), "deployment"), plaintext.Line(strings.Join(q.Objectives, ", ")))
 }
 

@@ -51,7 +51,7 @@ func TestRead(t *testing.T) {
 	for _, want := range []string{
 		"vllm l4 f16   100.0 %  94.0 % to 100.0 %  60       0        100.0 %",
 		"vllm l4 q4    67.8 %",
-		"vllm l4 q8 against vllm l4 f16: cannot tell: 60 prompts show a loss of 14.7 points or more (4 times in 5), and no smaller one",
+		"vllm l4 q8 against vllm l4 f16: cannot tell: with 60 prompts a loss of 14.7 points or more would show (4 times in 5), and no smaller one",
 		"score -1.7 points (97.5 % interval ",
 		"of 60 prompts 1 became wrong and 0 right, p = 1",
 		"98.3 % of the answers are the same text; the others differ first at character 15 (median); asked twice, the baseline differs from itself in 0.0 % and this one in 0.0 %",

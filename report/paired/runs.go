@@ -34,7 +34,7 @@ type Left struct {
 const (
 	otherPrompts   = "the runs asked other prompts, or in another way"
 	unknownPrompts = "it is not known whether both runs asked the same prompts"
-	noAnswers      = "%s no answers to quality prompts"
+	noAnswers      = "%s no readable answers to quality prompts"
 )
 
 // Between compares deployments of two runs; nil if neither run has answers. A run without

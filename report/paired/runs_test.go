@@ -53,13 +53,13 @@ func TestBetween(t *testing.T) {
 	if text, want := strings.Join(got, "\n"), `vllm a: worse
 score 100.0 % -> 66.7 %: -33.3 points (97.5 % interval -47.8 to -21.5); 20 became wrong and 0 right, p = 1.9e-06
 66.7 % of the answers are the same text; the others differ first at character 15 (median)
-vllm b: cannot tell: 60 prompts show a loss of 14.7 points or more (4 times in 5), and no smaller one
+vllm b: cannot tell: with 60 prompts a loss of 14.7 points or more would show (4 times in 5), and no smaller one
 score 100.0 % -> 98.3 %: -1.7 points (97.5 % interval -10.6 to +6.2); 1 became wrong and 0 right, p = 1
 98.3 % of the answers are the same text; the others differ first at character 15 (median)
 quality not compared: the runs asked other prompts, or in another way: vllm c
-quality not compared: base has no answers to quality prompts: vllm d
-quality not compared: head has no answers to quality prompts: vllm e
-quality not compared: both runs have no answers to quality prompts: vllm f`; text != want {
+quality not compared: base has no readable answers to quality prompts: vllm d
+quality not compared: head has no readable answers to quality prompts: vllm e
+quality not compared: both runs have no readable answers to quality prompts: vllm f`; text != want {
 		t.Errorf("got\n%s\nwant\n%s", text, want)
 	}
 	if r.Of("c") != nil {
@@ -83,8 +83,8 @@ func TestBetween_none(t *testing.T) {
 	}
 	for want, sides := range map[string][2]*Paired{
 		"[quality not compared: the runs asked other prompts, or in another way]":          {asked("s"), asked("o")},
-		"[quality not compared: base has no answers to quality prompts]":                   {nil, asked("s")},
-		"[quality not compared: head has no answers to quality prompts]":                   {asked("s"), nil},
+		"[quality not compared: base has no readable answers to quality prompts]":                   {nil, asked("s")},
+		"[quality not compared: head has no readable answers to quality prompts]":                   {asked("s"), nil},
 		"[quality not compared: it is not known whether both runs asked the same prompts]": {asked("s"), asked("")},
 	} {
 		r := Between(sides[0], sides[1], links("a", "b"))

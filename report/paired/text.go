@@ -111,9 +111,9 @@ func (s *Side) Words() string {
 	case s.Pairs == 0:
 		return "cannot tell: no prompt has a score on both sides"
 	case s.Detectable == nil:
-		return fmt.Sprintf("cannot tell: %s show no loss of any size", humanize.Plural(s.Pairs, "prompt"))
+		return fmt.Sprintf("cannot tell: with %s no loss of any size would show", humanize.Plural(s.Pairs, "prompt"))
 	}
-	return fmt.Sprintf("cannot tell: %s show a loss of %.1f points or more (4 times in 5), and no smaller one", humanize.Plural(s.Pairs, "prompt"), 100**s.Detectable)
+	return fmt.Sprintf("cannot tell: with %s a loss of %.1f points or more would show (4 times in 5), and no smaller one", humanize.Plural(s.Pairs, "prompt"), 100**s.Detectable)
 }
 
 // alike says how many of the answers are the same text; "" if there are no texts.
