@@ -17,9 +17,9 @@ import (
 // to. It is nil if one process sent the load.
 //
 // The figures are those that [Judge] holds against the bounds, of the client's own part: if a
-// trial is INVALID by its CPUs, a stall or the schedule, at least one of its clients has passed
-// that bound. The reverse does not hold for the schedule, whose bound is on all requests
-// together.
+// trial is INVALID by its CPUs or a stall, at least one of its clients has passed that bound.
+// The schedule's is on all requests together: a client alone may pass it, and all together
+// may where none does.
 func Clients(e Evidence, b validity.Bounds) []result.ClientHealth {
 	if len(e.Health.Shards) == 0 {
 		return nil
