@@ -10,7 +10,7 @@ import (
 
 // Bounds of a story.
 const (
-	maxSteps   = 100_000         // lines that may be steps of the request
+	maxSteps   = 100_000         // lines without an id that may be steps of the request
 	maxReads   = 8               // of the logs: each may find ids that the one before did not know
 	maxValue   = 1 << 10         // bytes of a value
 	nearWindow = 2 * time.Minute // between a line without an id and the event next to it
@@ -53,8 +53,8 @@ type Group struct{ Name, Value string }
 //
 // Read hands all lines of all logs to the story. It is called again, from the beginning, as
 // long as the lines show further ids of the request, since a line with two of them may come
-// after those that have one: only the lines of the request itself are kept, however many
-// there are.
+// after those that have one: all lines of the request itself are kept, and of those
+// without an id a bound.
 func (r *Reader) Tell(request string, read func(*Story) error) (Telling, error) {
 	s := &Story{r: r, request: request, ids: map[string]bool{request: true}, sources: map[Source]bool{}}
 	known := 0
@@ -98,7 +98,7 @@ func (s *Story) Add(source Source, at time.Time, text string) {
 				s.others[i]++
 				return
 			}
-			if len(s.steps) >= maxSteps {
+			if !one.bound && len(s.steps) >= maxSteps {
 				s.dropped++
 				return
 			}
