@@ -69,7 +69,7 @@ func TestNode(t *testing.T) {
 		own.fails(t, ns, fate{of: try{config: soon}, class: "placement", text: []string{"untolerated taint"}, hint: "kubectl describe nodes shows: tolerations in backend.deploy", is: backends.ErrSpec})
 		own.mayReadNodes(t)
 		own.fails(t, ns, fate{
-			of: try{config: soon}, class: "placement", text: []string{"node node-0 has the labels, and the taint dedicated=llm:NoSchedule"},
+			of: try{config: soon}, class: "placement", text: []string{"node node-0 has the ", "the taint dedicated=llm:NoSchedule"},
 			hint: `backend.deploy.tolerations: [{key: dedicated, value: "llm", effect: NoSchedule}]`, is: backends.ErrSpec,
 		})
 		other := soon

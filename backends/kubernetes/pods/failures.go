@@ -26,6 +26,9 @@ type fact struct{ in, reason, message string }
 
 func (f fact) String() string {
 	text := strings.Join(strings.Fields(f.message), " ")
+	if !strings.HasSuffix(text, "..") { // a sentence of the cluster's, which goes on here
+		text = strings.TrimSuffix(text, ".")
+	}
 	if text == "" {
 		return f.reason
 	}
@@ -68,7 +71,7 @@ const (
 		`Internal Server Error|Bad Gateway|Service Unavailable|Gateway Timeout`
 
 	hintLabels = "no node has the labels: gpu in the matrix, gpu_label or node_selector in backend.deploy"
-	hintAway   = "the nodes that fit are lost, not ready or short of something: wait for them, or use others"
+	hintAway   = "the nodes that fit are lost, cordoned, not ready or short of something: wait for them, or use others"
 )
 
 const (
@@ -132,7 +135,8 @@ var signs = []sign{
 	// A pod that has no node, or no volume there.
 	{in: inCondition, reason: "Unschedulable", message: `persistentvolumeclaim ".*" not found`, class: "volume", err: backends.ErrSpec, hint: "the namespace has no such PersistentVolumeClaim: backend.deploy.cache.claim", after: soon},
 	{in: inCondition, reason: "Unschedulable", message: `unbound immediate PersistentVolumeClaims|volume node affinity conflict`, class: "volume", hint: "the volume of backend.deploy.cache is not bound, or no node that fits can reach it", waits: true},
-	{in: inCondition, reason: "Unschedulable", message: `Insufficient`, class: "no_capacity", err: backends.ErrCapacity, hint: "no node that fits has room: free one, ask for less, or wait longer with backend.deploy.pending", waits: true},
+	{in: inCondition, reason: "Unschedulable", message: `Insufficient|Too many pods`, class: "no_capacity", err: backends.ErrCapacity, hint: "no node that fits has room: free one, ask for less, or wait longer with backend.deploy.pending", waits: true},
+	{in: inCondition, reason: "Unschedulable", message: `were unschedulable.*node affinity/selector|node affinity/selector.*were unschedulable`, class: classNode, hint: hintAway, waits: true},
 	{in: inCondition, reason: "Unschedulable", message: `untolerated taint \{node\.kubernetes\.io/`, class: classNode, hint: hintAway, waits: true}, // before 1.34, which names no taint
 	{in: inCondition, reason: "Unschedulable", message: `untolerated taint.*node affinity/selector|node affinity/selector.*untolerated taint`, class: classPlacement, err: backends.ErrSpec, hint: "no node without a taint has the labels: tolerations, gpu_label or node_selector in backend.deploy, or gpu in the matrix", waits: true},
 	{in: inCondition, reason: "Unschedulable", message: `didn't match Pod's node affinity/selector`, class: classPlacement, err: backends.ErrSpec, hint: hintLabels, waits: true},

@@ -60,6 +60,8 @@ func TestJudge(t *testing.T) {
 		{fact{inCondition, "Unschedulable", `0/1 nodes are available: persistentvolumeclaim "x" not found. not found`}, "volume", backends.ErrSpec, soon},
 		{fact{inCondition, "Unschedulable", "pod has unbound immediate PersistentVolumeClaims"}, "volume", nil, time.Minute},
 		{fact{inCondition, "Unschedulable", "0/1 nodes are available: 1 Insufficient nvidia.com/gpu. no new claims to deallocate"}, "no_capacity", backends.ErrCapacity, time.Minute},
+		{fact{inCondition, "Unschedulable", "0/2 nodes are available: 1 Too many pods, 1 node(s) didn't match Pod's node affinity/selector."}, "no_capacity", backends.ErrCapacity, time.Minute},
+		{fact{inCondition, "Unschedulable", "0/2 nodes are available: 1 node(s) didn't match Pod's node affinity/selector, 1 node(s) were unschedulable."}, classNode, nil, time.Minute},
 		{fact{inCondition, "Unschedulable", "2 node(s) didn't match Pod's node affinity/selector"}, "placement", backends.ErrSpec, time.Minute},
 		{fact{inCondition, "Unschedulable", "1 node(s) had untolerated taint(s)"}, "placement", backends.ErrSpec, time.Minute},
 		{fact{inCondition, "Unschedulable", "1 node(s) had untolerated taint {nvidia.com/gpu: present}"}, "placement", backends.ErrSpec, time.Minute},

@@ -63,8 +63,10 @@ const (
 	noSchedule = "NoSchedule"
 	noExecute  = "NoExecute"
 	// ofCluster begins the keys of taints that the cluster itself puts on a node that is
-	// lost, not ready, or short of memory or disk. Nobody should tolerate them.
+	// lost, cordoned, not ready, or short of memory or disk. Nobody should tolerate them.
 	ofCluster = "node.kubernetes.io/"
+	// ofControl begins that of nodes that run the cluster.
+	ofControl = "node-role.kubernetes.io/"
 )
 
 // untolerated are a node's taints of some effects that a pod does not tolerate.
@@ -88,15 +90,20 @@ func (n *node) fits(p *pod) bool {
 	return true
 }
 
-// unready is what a node says of itself that is not ready, "" for one that is. The cluster
-// says it of a node that it does not hear from.
-func (n *node) unready() string {
+// unready is what a node says of itself that is not ready, "" for one that is. Of a node that
+// is lost the cluster says it, which does not hear from it.
+func (n *node) unready() (why string, lost bool) {
 	for _, c := range n.Status.Conditions {
 		if c.Type == "Ready" && c.Status != "True" {
-			return fmt.Sprintf("Ready is %s: %s", c.Status, fact{"", c.Reason, c.Message})
+			return fmt.Sprintf("Ready is %s: %s", c.Status, fact{"", c.Reason, c.Message}), c.Status == "Unknown"
 		}
 	}
-	return ""
+	return "", false
+}
+
+// controls says whether a node runs the cluster, and takes no other pods.
+func (n *node) controls() bool {
+	return slices.ContainsFunc(n.Spec.Taints, func(t taint) bool { return strings.HasPrefix(t.Key, ofControl) })
 }
 
 // lookNode reads a node.
@@ -117,7 +124,7 @@ func (p provider) explain(ctx context.Context, at *pod, err error) error {
 		return err
 	case f.Class == classNode && at.Spec.Node != "":
 		return p.lost(ctx, at, f)
-	case f.Class == classPlacement && at.Spec.Node == "":
+	case (f.Class == classPlacement || f.Class == classNode) && at.Spec.Node == "":
 		var nodes []node
 		err := p.b.call(ctx, effect.KubeRead, func(ctx context.Context, api *kubeapi.Client) (err error) {
 			nodes, err = kubeapi.List[node](ctx, api, "/api/v1/nodes")
@@ -140,8 +147,12 @@ func (p provider) lost(ctx context.Context, at *pod, f *backends.Failure) error 
 	if err != nil {
 		return f
 	}
-	if why := n.unready(); why != "" {
+	why, lost := n.unready()
+	switch {
+	case lost:
 		return &backends.Failure{Class: f.Class, Hint: "its node was lost: run it again when the node is back, or on another one", Err: fmt.Errorf("%w; node %s is lost: %s", f.Err, at.Spec.Node, why)}
+	case why != "":
+		return &backends.Failure{Class: f.Class, Hint: f.Hint, Err: fmt.Errorf("%w; node %s is not ready: %s", f.Err, at.Spec.Node, why)}
 	}
 	if taints := n.untolerated(at, noExecute); len(taints) > 0 {
 		return &backends.Failure{Class: f.Class, Hint: "somebody has drained its node: run it again, on another one or with " + tolerating(taints), Err: fmt.Errorf("%w; node %s has the taint %s", f.Err, at.Spec.Node, listed(taints))}
@@ -167,21 +178,37 @@ func keptOff(at *pod, nodes []node, f *backends.Failure) error {
 			open = append(open, n)
 		}
 	}
+	if workers := slices.DeleteFunc(slices.Clone(fit), (*node).controls); len(workers) > 0 {
+		fit, open = workers, slices.DeleteFunc(open, (*node).controls)
+	}
 	first := func(all []*node) *node {
 		return slices.MinFunc(all, func(a, b *node) int { return cmp.Compare(a.Meta.Name, b.Meta.Name) })
 	}
 	switch {
 	case len(fit) == 0:
-		return &backends.Failure{Class: f.Class, Hint: hintLabels, Err: fmt.Errorf("%w; none of %d nodes has the labels %s", f.Err, len(nodes), at.labels())}
+		return &backends.Failure{Class: classPlacement, Hint: hintLabels, Err: fmt.Errorf("%w; none of %d nodes has the labels %s", ofPlan(f.Err), len(nodes), at.labels())}
 	case len(open) == 0:
 		n := first(fit)
+		why, _ := n.unready()
 		// The plan is not wrong: without [backends.ErrSpec].
 		return &backends.Failure{Class: classNode, Hint: hintAway, Err: fmt.Errorf("pod %s: no node: of %d that fit, each has a taint of the cluster's: %s has %s; %s",
-			at.Meta.Name, len(fit), n.Meta.Name, listed(n.untolerated(at, noSchedule, noExecute)), cmp.Or(n.unready(), "it is ready"))}
+			at.Meta.Name, len(fit), n.Meta.Name, listed(n.untolerated(at, noSchedule, noExecute)), cmp.Or(why, "it is ready"))}
 	}
 	n := first(open)
 	taints := n.untolerated(at, noSchedule, noExecute)
-	return &backends.Failure{Class: f.Class, Hint: "if the node is meant for this: " + tolerating(taints), Err: fmt.Errorf("%w; node %s has the labels, and the taint %s", f.Err, n.Meta.Name, listed(taints))}
+	has := "the labels, and the taint "
+	if len(at.Spec.Selector) == 0 {
+		has = "the taint "
+	}
+	return &backends.Failure{Class: classPlacement, Hint: "if the node is meant for this: " + tolerating(taints), Err: fmt.Errorf("%w; node %s has %s%s", ofPlan(f.Err), n.Meta.Name, has, listed(taints))}
+}
+
+// ofPlan is an error that the plan can mend.
+func ofPlan(err error) error {
+	if errors.Is(err, backends.ErrSpec) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", backends.ErrSpec, err)
 }
 
 // labels are those that a pod wants, as key=value.

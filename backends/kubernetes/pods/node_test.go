@@ -41,6 +41,7 @@ func TestKeptOff(t *testing.T) {
 		other = `{"metadata":{"name":"%","labels":{"gpu":"a100"}}}`
 		lost  = `{"metadata":{"name":"%","labels":{"gpu":"h100"}},"spec":{"taints":[{"key":"node.kubernetes.io/unreachable","effect":"NoSchedule"}]},
 			"status":{"conditions":[{"type":"Ready","status":"Unknown","reason":"NodeStatusUnknown","message":"Kubelet stopped posting node status."}]}}`
+		plane = `{"metadata":{"name":"%","labels":{"gpu":"h100"}},"spec":{"taints":[{"key":"node-role.kubernetes.io/control-plane","effect":"NoSchedule"}]}}`
 	)
 	was := &backends.Failure{Class: classPlacement, Hint: "look", Err: errors.Join(backends.ErrSpec, errors.New("untolerated taint(s)"))}
 	for name, c := range map[string]struct {
@@ -55,7 +56,9 @@ func TestKeptOff(t *testing.T) {
 		"the other taint":   {[]string{ours, bare}, `{"key":"sku","operator":"Exists"}`, "placement", true, "look", "untolerated"},
 		"no node":           {[]string{other}, "", "placement", true, hintLabels, "none of 1 nodes has the labels gpu=h100"},
 		"a free one":        {[]string{ours, free}, "", "placement", true, "look", "untolerated"},
-		"lost":              {[]string{lost, other}, "", "node", false, hintAway, "a has node.kubernetes.io/unreachable:NoSchedule; Ready is Unknown: NodeStatusUnknown: Kubelet stopped posting node status."},
+		"lost":              {[]string{lost, other}, "", "node", false, hintAway, "a has node.kubernetes.io/unreachable:NoSchedule; Ready is Unknown: NodeStatusUnknown: Kubelet stopped posting node status"},
+		"lost, and a plane": {[]string{lost, plane}, "", "node", false, hintAway, "a has node.kubernetes.io/unreachable:NoSchedule"},
+		"a plane alone":     {[]string{plane, other}, "", "placement", true, "node-role.kubernetes.io/control-plane", "node a has the labels"},
 		"lost, and a taint": {[]string{lost, ours}, "", "placement", true, "sku", "node b has"},
 	} {
 		var nodes []node

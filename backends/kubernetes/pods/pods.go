@@ -45,10 +45,9 @@ type pauses struct {
 	beat    time.Duration // between two signs of life, at most
 	quota   time.Duration // before a create is tried again that a quota has refused
 	leave   time.Duration // after its grace, until a pod counts as one that its node does not end
-	forgets time.Duration // how long an event of a pod may come after what it explains
 }
 
-var usual = pauses{connect: 3 * time.Second, again: time.Second, beat: time.Minute, quota: 2 * time.Second, leave: 5 * time.Second, forgets: 2 * time.Second}
+var usual = pauses{connect: 3 * time.Second, again: time.Second, beat: time.Minute, quota: 2 * time.Second, leave: 5 * time.Second}
 
 const (
 	// late is how long a pod may be unseen whose create got no answer.
