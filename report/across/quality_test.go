@@ -87,7 +87,7 @@ func TestCompare_qualityRegression(t *testing.T) {
 			printed := strings.Join(strings.Fields(text(t, got, false)), " ")
 			for part, want := range map[string]bool{
 				"certainly worse answers of 1 of 2 deployments, read by right": c.want > 0,
-				"a worse answer is no regression here":                             c.answers == worse && c.head != other+","+reads && c.head != reads,
+				"a worse answer is no regression here":                         c.answers == worse && c.head != other+","+reads && c.head != reads,
 			} {
 				if strings.Contains(printed, part) != want {
 					t.Errorf("%q is there: %v, want %v:\n%s", part, !want, want, printed)
@@ -150,7 +150,7 @@ func TestCompare_qualityLeft(t *testing.T) {
 	none := answering(t, "", "", "", "")
 	for want, sides := range map[string][2]Side{
 		"  quality not compared: the runs asked other prompts, or in another way\n": {with("s"), with("o")},
-		"  quality not compared: base has no readable answers to quality prompts\n":          {none, with("s")},
+		"  quality not compared: base has no readable answers to quality prompts\n": {none, with("s")},
 		"": {none, none},
 	} {
 		got := Compare(sides[0], sides[1], Options{})

@@ -83,8 +83,8 @@ func TestBetween_none(t *testing.T) {
 	}
 	for want, sides := range map[string][2]*Paired{
 		"[quality not compared: the runs asked other prompts, or in another way]":          {asked("s"), asked("o")},
-		"[quality not compared: base has no readable answers to quality prompts]":                   {nil, asked("s")},
-		"[quality not compared: head has no readable answers to quality prompts]":                   {asked("s"), nil},
+		"[quality not compared: base has no readable answers to quality prompts]":          {nil, asked("s")},
+		"[quality not compared: head has no readable answers to quality prompts]":          {asked("s"), nil},
 		"[quality not compared: it is not known whether both runs asked the same prompts]": {asked("s"), asked("")},
 	} {
 		r := Between(sides[0], sides[1], links("a", "b"))

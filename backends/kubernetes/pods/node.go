@@ -203,7 +203,7 @@ func keptOff(at *pod, nodes []node, f *backends.Failure) error {
 	return &backends.Failure{Class: classPlacement, Hint: "if the node is meant for this: " + tolerating(taints), Err: fmt.Errorf("%w; node %s has %s%s", ofPlan(f.Err), n.Meta.Name, has, listed(taints))}
 }
 
-// ofPlan is an error that the plan can mend.
+// ofPlan is an error that another plan does not have.
 func ofPlan(err error) error {
 	if errors.Is(err, backends.ErrSpec) {
 		return err
