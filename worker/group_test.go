@@ -169,18 +169,23 @@ func TestGroup_ends(t *testing.T) {
 	}
 
 	opts.Drain = 0
-	ctx, cancel := context.WithCancel(t.Context())
-	var cut loadtest.Kept
-	go func() {
-		polltest.Within(polltest.Patience, func() bool { return cut.N() >= 4 })
-		cancel()
-	}()
-	h, err := g.Run(ctx, Load{Source: long}, &cut, opts)
-	if err != nil || h.Shards[0].Lost != "" || h.Shards[1].Lost != "" {
-		t.Errorf("%+v: %v", h.Shards, err)
-	}
-	if !slices.ContainsFunc(cut.All(), func(q result.Request) bool { return q.Status == result.Cancelled }) {
-		t.Error("no request was cancelled")
+	for try := 1; ; try++ {
+		ctx, cancel := context.WithCancel(t.Context())
+		var cut loadtest.Kept
+		go func() {
+			polltest.Within(polltest.Patience, func() bool { return cut.N() >= 4 })
+			cancel()
+		}()
+		h, err := g.Run(ctx, Load{Source: long}, &cut, opts)
+		if err != nil || h.Shards[0].Lost != "" || h.Shards[1].Lost != "" {
+			t.Errorf("%+v: %v", h.Shards, err)
+		}
+		if slices.ContainsFunc(cut.All(), func(q result.Request) bool { return q.Status == result.Cancelled }) {
+			return
+		}
+		if try == 5 { // on a busy machine all clients may have been between two requests
+			t.Fatal("no request was cancelled")
+		}
 	}
 }
 
