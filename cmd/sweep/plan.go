@@ -224,7 +224,7 @@ func (a *app) planJSON(p *plan.Plan, made *plugins, deployments []plan.Deploymen
 		Cells     []cell             `json:"cells"`
 		// Searches are of a plan with find; then a cell has no estimate of its own.
 		Searches []searchJSON `json:"searches,omitempty"`
-		// Adapt is of a plan with adapt, whose estimates are of all cells.
+		// Adapt is of a plan with adapt, whose estimates are of the expected cells.
 		Adapt *adaptJSON `json:"adapt,omitempty"`
 		// Extra is what the server is sent beyond the load.
 		Extra []executor.Extra `json:"extra"`

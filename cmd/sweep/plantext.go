@@ -236,7 +236,7 @@ func (p planned) details(page *draw.Document, servers []server) {
 // A total is what a run of a plan takes.
 type total struct {
 	cells, deployments, launches int
-	took                         time.Duration
+	took, longer                 time.Duration // as expected, and at most
 	usd                          float64
 	priced                       bool     // whether the prices of all are known
 	sources                      []string // of the prices, in words
@@ -259,6 +259,7 @@ func (p planned) sum(servers []server) total {
 		t.deployments++
 		t.launches += s.about.launches
 		t.took += s.about.took
+		t.longer += s.about.longer
 	}
 	t.sources = slices.Sorted(maps.Keys(sources))
 	return t
@@ -299,8 +300,10 @@ func (p planned) cost(t total) string {
 	switch {
 	case !p.timed():
 		text = "as long as the trace"
-	case early || p.plan.Repeats.Until != nil || p.plan.Adapt != nil:
+	case early || p.plan.Repeats.Until != nil:
 		text += " at most"
+	case p.plan.Adapt != nil: // what is expected, and all levels
+		text += ", " + humanize.Duration(t.longer) + " at most"
 	}
 	price := roughly(t.usd) + ", " + strings.Join(t.sources, " and ")
 	switch {
