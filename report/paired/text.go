@@ -62,8 +62,8 @@ func (p *Paired) Verdicts() []draw.Item {
 		s := &p.Sides[i]
 		item := draw.Item{Text: fmt.Sprintf("%s against %s: %s", s.Server.Label, s.Baseline.Label, s.Words())}
 		if s.Pairs > 0 {
-			item.Below = append(item.Below, fmt.Sprintf("score %+.1f points (%.4g %% interval %+.1f to %+.1f): of %s %d became wrong and %d right, p = %.2g",
-				100*s.Difference, 100*s.Confidence, 100*s.Low, 100*s.High, humanize.Plural(s.Pairs, "prompt"), s.Losses, s.Gains, s.P))
+			item.Below = append(item.Below, fmt.Sprintf("score %s: of %s %d became wrong and %d right, p = %.2g",
+				s.change(), humanize.Plural(s.Pairs, "prompt"), s.Losses, s.Gains, s.P))
 		}
 		if text := s.alike(); text != "" {
 			if s.Baseline.Repeated > 0 && s.Server.Repeated > 0 {
@@ -84,7 +84,7 @@ func (p *Paired) Short() []string {
 		s := &p.Sides[i]
 		text := fmt.Sprintf("%s against %s: %s", s.Server.Label, s.Baseline.Label, s.Words())
 		if s.Pairs > 0 {
-			text += fmt.Sprintf("; score %+.1f points (%.4g %% interval %+.1f to %+.1f)", 100*s.Difference, 100*s.Confidence, 100*s.Low, 100*s.High)
+			text += "; score " + s.change()
 		}
 		lines = append(lines, text)
 	}
