@@ -29,6 +29,23 @@ func made(fx *effect.Effects, kubeconfig, dir string) (*pods.Backend, backends.S
 	return pods.New(fx, place, pods.DefaultConfig()).At(filepath.Join(dir, "files")), spec, err
 }
 
+// launched is a deployment on a cluster whose pods are processes of this machine.
+func launched(t *testing.T) (*kubetest.Server, *pods.Backend, backends.Deployment) {
+	t.Helper()
+	f := kubetest.Start(t)
+	f.Run()
+	b, spec, err := made(nil, f.Kubeconfig, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ledger backendtest.Ledger
+	d, err := b.Launch(t.Context(), spec, &ledger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f, b, d
+}
+
 // TestContract holds pods against the contract of all backends, on a cluster whose pods
 // are processes of this machine.
 func TestContract(t *testing.T) {

@@ -265,20 +265,13 @@ func TestLaunch_quota(t *testing.T) {
 // The load pods of a launch are none of its servers.
 func TestList_loadPods(t *testing.T) {
 	t.Parallel()
-	f := kubetest.Start(t)
-	f.Run()
-	b, spec, err := made(nil, f.Kubeconfig, t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	var ledger backendtest.Ledger
-	d, err := b.Launch(t.Context(), spec, &ledger)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f, b, d := launched(t)
 	ref := termsOf(t, d).Ref
 	path := "/api/v1/namespaces/ns/pods/"
-	var text []byte
+	var (
+		text []byte
+		err  error
+	)
 	f.Edit(path+ref.Name, func(o kubetest.Object) { text, err = json.Marshal(o) })
 	if err != nil {
 		t.Fatal(err)

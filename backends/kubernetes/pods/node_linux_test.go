@@ -79,17 +79,7 @@ func TestLaunch_refusedByNode(t *testing.T) {
 // same, and says so; its end is not confirmed before the node is back.
 func TestLost(t *testing.T) {
 	t.Parallel()
-	f := kubetest.Start(t)
-	f.Run()
-	b, spec, err := made(nil, f.Kubeconfig, t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	var ledger backendtest.Ledger
-	d, err := b.Launch(t.Context(), spec, &ledger)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f, _, d := launched(t)
 	f.Lose(true)
 	f.Put("/api/v1/nodes/node-0", kubetest.Object{"status": map[string]any{"conditions": []any{
 		map[string]any{"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown", "message": "Kubelet stopped posting node status."},
