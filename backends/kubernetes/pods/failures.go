@@ -56,6 +56,9 @@ type sign struct {
 const (
 	// classQuota is the class of a ResourceQuota's refusals.
 	classQuota = "quota"
+	// notReady stands for what the cluster gives no reason for in a condition, see
+	// [pod.unheard]; it is the reason of its event.
+	notReady = "NodeNotReady"
 	// classPlacement and classNode are those of which nodes say more: see explain.
 	classPlacement = "placement"
 	classNode      = "node"
@@ -104,6 +107,7 @@ var signs = []sign{
 	{in: inCondition, reason: "DeletionByTaintManager", class: classNode, hint: "its node was lost, or got a taint with NoExecute: run it again"},
 	{in: inCondition, reason: "DeletionByPodGC", class: classNode, hint: "its node is gone: run it again"},
 	{in: inCondition, reason: "TerminationByKubelet", class: "evicted", hint: "the node ended it, for want of memory or disk, or to shut down: run it again on another one"},
+	{in: inCondition, reason: notReady, class: classNode, hint: "its node was lost: run it again", after: nodeGone * time.Second},
 	{in: inPod, reason: "Evicted", class: "evicted", hint: "the node ran short of what the text names: ask for more memory in backend.deploy, or use another node"},
 	{in: inPod, reason: "Terminated", message: `shutdown`, class: classNode, hint: "the node was shut down: run it again"},
 	{in: inPod, reason: "NodeLost", class: classNode, hint: "its node was lost: run it again"},
@@ -199,6 +203,9 @@ func (p *pod) facts() (all []fact) {
 		case c.Type == "DisruptionTarget" && c.Status == "True", c.Type == "PodScheduled" && c.Status == "False":
 			all = append(all, fact{inCondition, c.Reason, c.Message})
 		}
+	}
+	if p.unheard() {
+		all = append(all, fact{inCondition, notReady, "the cluster does not hear from its node"})
 	}
 	s := p.server()
 	if s.Waiting != nil {

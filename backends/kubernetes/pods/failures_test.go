@@ -26,6 +26,7 @@ func TestJudge(t *testing.T) {
 		{fact{inCondition, "EvictionByEvictionAPI", "Eviction API: evicting"}, "evicted", nil, 0},
 		{fact{inCondition, "DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint"}, "node", nil, 0},
 		{fact{inCondition, "DeletionByPodGC", "PodGC: node no longer exists"}, "node", nil, 0},
+		{fact{inCondition, notReady, "the cluster does not hear from its node"}, "node", nil, nodeGone * time.Second},
 		{fact{inCondition, "TerminationByKubelet", "The node was low on resource: memory."}, "evicted", nil, 0},
 		{fact{inPod, "Evicted", "The node was low on resource: ephemeral-storage. Threshold quantity: 1"}, "evicted", nil, 0},
 		{fact{inPod, "Terminated", "Pod was terminated in response to imminent node shutdown."}, "node", nil, 0},

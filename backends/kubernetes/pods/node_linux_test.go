@@ -75,36 +75,50 @@ func TestLaunch_refusedByNode(t *testing.T) {
 	}
 }
 
-// The pod of a node that is lost is deleted and never goes. The deployment ends all the
-// same, and says so; its end is not confirmed before the node is back.
+// The pod of a node that is lost is deleted and never goes, or only its Ready is taken away.
+// The deployment ends all the same, and says so; its end is not confirmed before the node is
+// back.
 func TestLost(t *testing.T) {
 	t.Parallel()
-	f, _, d := launched(t)
-	f.Lose(true)
-	f.Put("/api/v1/nodes/node-0", kubetest.Object{"status": map[string]any{"conditions": []any{
-		map[string]any{"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown", "message": "Kubelet stopped posting node status."},
-	}}})
-	f.Edit(podsPath+f.Pods()[0], func(o kubetest.Object) {
-		o.Set("node-0", "spec", "nodeName")
-		o.Set(time.Now().UTC().Format(time.RFC3339), "metadata", "deletionTimestamp")
-		o.Set([]any{map[string]any{"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager", "message": "Taint manager: deleting due to NoExecute taint"}}, "status", "conditions")
-	})
-	select {
-	case <-d.Done():
-	case <-time.After(time.Minute):
-		t.Fatal("the deployment goes on")
-	}
-	if failed, ok := errors.AsType[*backends.Failure](d.Err()); !ok || failed.Class != "node" || !strings.Contains(d.Err().Error(), "node node-0 is lost: Ready is Unknown") {
-		t.Error(d.Err())
-	}
-	ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, errors.New("enough"))
-	defer cancel()
-	if err := d.Stop(ctx); err == nil || !strings.Contains(err.Error(), "its node node-0 has not ended it") {
-		t.Errorf("Stop: %v", err)
-	}
-	f.Lose(false)
-	f.Remove("/api/v1/nodes/node-0")
-	if err := d.Stop(t.Context()); err != nil || len(f.Paths()) != 0 {
-		t.Errorf("%v, left are %q", err, f.Paths())
+	for name, c := range map[string]struct {
+		deleted    bool
+		conditions []any
+	}{
+		"deleted": {true, []any{map[string]any{"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager", "message": "Taint manager: deleting due to NoExecute taint"}}},
+		"marked":  {false, []any{map[string]any{"type": "ContainersReady", "status": "True"}, map[string]any{"type": "Ready", "status": "False"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, _, d := launched(t)
+			f.Lose(true)
+			f.Put("/api/v1/nodes/node-0", kubetest.Object{"status": map[string]any{"conditions": []any{
+				map[string]any{"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown", "message": "Kubelet stopped posting node status."},
+			}}})
+			f.Edit(podsPath+f.Pods()[0], func(o kubetest.Object) {
+				o.Set("node-0", "spec", "nodeName")
+				o.Set(c.conditions, "status", "conditions")
+				if c.deleted {
+					o.Set(time.Now().UTC().Format(time.RFC3339), "metadata", "deletionTimestamp")
+				}
+			})
+			select {
+			case <-d.Done():
+			case <-time.After(2 * time.Minute):
+				t.Fatal("the deployment goes on")
+			}
+			if failed, ok := errors.AsType[*backends.Failure](d.Err()); !ok || failed.Class != "node" || !strings.Contains(d.Err().Error(), "node node-0 is lost: Ready is Unknown") {
+				t.Error(d.Err())
+			}
+			ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, errors.New("enough"))
+			defer cancel()
+			if err := d.Stop(ctx); err == nil || !strings.Contains(err.Error(), "its node node-0 has not ended it") {
+				t.Errorf("Stop: %v", err)
+			}
+			f.Lose(false)
+			f.Remove("/api/v1/nodes/node-0")
+			if err := d.Stop(t.Context()); err != nil || len(f.Paths()) != 0 {
+				t.Errorf("%v, left are %q", err, f.Paths())
+			}
+		})
 	}
 }

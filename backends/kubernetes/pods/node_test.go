@@ -80,3 +80,23 @@ func TestKeptOff(t *testing.T) {
 		}
 	}
 }
+
+// A kubelet that says why a pod is not ready is heard.
+func TestUnheard(t *testing.T) {
+	t.Parallel()
+	for conditions, want := range map[string]bool{
+		"": false,
+		`{"type":"ContainersReady","status":"True"},{"type":"Ready","status":"True"}`:                                                               false,
+		`{"type":"ContainersReady","status":"True"},{"type":"Ready","status":"False"}`:                                                              true,
+		`{"type":"ContainersReady","status":"True"},{"type":"Ready","status":"False","reason":"ReadinessGatesNotReady"}`:                            false,
+		`{"type":"ContainersReady","status":"False","reason":"ContainersNotReady"},{"type":"Ready","status":"False","reason":"ContainersNotReady"}`: false,
+	} {
+		var p pod
+		if err := json.Unmarshal([]byte(`{"status":{"conditions":[`+conditions+`]}}`), &p); err != nil {
+			t.Fatal(err)
+		}
+		if got := p.unheard(); got != want {
+			t.Errorf("%s: %v", conditions, got)
+		}
+	}
+}

@@ -38,6 +38,19 @@ func (p *pod) server() kubeapi.ContainerState {
 	return kubeapi.ContainerState{}
 }
 
+// unheard says whether the cluster does not hear from the pod's node: it then takes the
+// pod's Ready away and nothing else, without a reason, where a kubelet writes both conditions
+// or a reason. Often no more comes: while it hears from none of the nodes of a zone, the
+// cluster ends none of their pods.
+// https://kubernetes.io/docs/concepts/architecture/nodes/#rate-limits-on-eviction
+func (p *pod) unheard() bool {
+	is := map[string]kubeapi.Condition{}
+	for _, c := range p.Status.Conditions {
+		is[c.Type] = c
+	}
+	return is["ContainersReady"].Status == "True" && is["Ready"].Status == "False" && is["Ready"].Reason == ""
+}
+
 // digest is that of the image that runs; "" if it is not known.
 func (p *pod) digest() string {
 	for _, s := range p.Status.Containers {

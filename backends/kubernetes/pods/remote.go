@@ -337,7 +337,7 @@ func (r *remote) overs(ctx context.Context) error {
 		if s.pod != nil {
 			at := s.pod.server()
 			ends := at.Terminated != nil || s.pod.Status.Phase == "Failed" || s.gone
-			if ends {
+			if ends || s.pod.unheard() {
 				if err := j.judge(s.pod.facts(), time.Now()); err != nil {
 					return r.p.explain(ctx, s.pod, err)
 				}
@@ -355,8 +355,13 @@ func (r *remote) overs(ctx context.Context) error {
 		if s.gone {
 			return r.end(ctx, s.pod)
 		}
+		var again <-chan time.Time // a node that is not heard may have been so for too long by now
+		if s.pod != nil && s.pod.unheard() {
+			again = time.After(r.p.b.every.again)
+		}
 		select {
 		case <-s.changed:
+		case <-again:
 		case <-leaving: // the kubelet of a lost node ends nothing
 			return r.end(ctx, r.sight().pod)
 		case <-r.lost:
