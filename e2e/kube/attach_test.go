@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -92,7 +91,7 @@ func TestAttach(t *testing.T) {
 	})
 	t.Run("changed", func(t *testing.T) {
 		out := filepath.Join(dir, "changed")
-		cmd := exec.Command(sweep, "run", "-o", out, "--events", "-", "--set", "matrix.concurrency=1", "--set", "load.requests=300", plan)
+		cmd := command(t, sweep, "run", "-o", out, "--events", "-", "--set", "matrix.concurrency=1", "--set", "load.requests=300", plan)
 		cmd.Env = append(os.Environ(), "KUBECONFIG="+lab.file("reader.kubeconfig"))
 		deleted := false
 		_ = listen(t, cmd, func(event string) { // its rows say how it ended

@@ -5,7 +5,6 @@ package kube
 import (
 	"encoding/json"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -157,7 +156,7 @@ func (n *node) mayList(t *testing.T, sweep, ns string) {
 // notices of the warm-up over pairs. It calls during with each event.
 func (n *node) measured(t *testing.T, user, out, plan string, during func(event string), args ...string) (pairs []string) {
 	t.Helper()
-	cmd := exec.Command(n.file("sweep"), append([]string{"run", "-o", out, "--events", "-", plan}, args...)...)
+	cmd := command(t, n.file("sweep"), append([]string{"run", "-o", out, "--events", "-", plan}, args...)...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+n.file(user+".kubeconfig"))
 	cmd.Stderr = os.Stderr
 	_ = listen(t, cmd, func(event string) { // the rows say how it ended

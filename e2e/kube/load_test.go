@@ -281,7 +281,7 @@ func (n *node) none(t *testing.T, ns string) {
 // underWay starts a run of a plan. The function calls another one while the load is sent.
 func underWay(t *testing.T, sweep, out, plan string, args ...string) (cmd *exec.Cmd, during func(func())) {
 	t.Helper()
-	cmd = exec.Command(sweep, append([]string{"run", "-o", out, "--events", "-", plan}, args...)...)
+	cmd = command(t, sweep, append([]string{"run", "-o", out, "--events", "-", plan}, args...)...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+lab.file("reader.kubeconfig"))
 	events, err := cmd.StdoutPipe()
 	if err != nil {

@@ -9,7 +9,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -133,7 +132,7 @@ func TestLogs(t *testing.T) {
 		stdout, _, code := lab.as(t, sweep, "reader", "probe", "--kube", ns)
 		return code == 0 && strings.Contains(stdout, "pd-decode-0")
 	})
-	cmd := exec.Command(sweep, "logs", "--kube", ns+"/pd", "--save", saved)
+	cmd := command(t, sweep, "logs", "--kube", ns+"/pd", "--save", saved)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+through)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr

@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -289,7 +288,7 @@ func TestManifests_killed(t *testing.T) {
 	kill := func(fault, heartbeat string) (out string) {
 		t.Helper()
 		out = filepath.Join(t.TempDir(), "run")
-		cmd := exec.Command(sweep, "run", "-o", out, "--events", "-", "--set", "matrix.manifest.Deployment/decode.spec.replicas=1", "--set", "backend.heartbeat="+heartbeat, plan)
+		cmd := command(t, sweep, "run", "-o", out, "--events", "-", "--set", "matrix.manifest.Deployment/decode.spec.replicas=1", "--set", "backend.heartbeat="+heartbeat, plan)
 		cmd.Env = append(os.Environ(), "KUBECONFIG="+lab.file("reader.kubeconfig"), "XDG_STATE_HOME="+t.TempDir(), "SWEEP_FAULT="+fault)
 		err := listen(t, cmd, func(event string) {
 			if fault == "" && strings.Contains(event, `"trial_started"`) {

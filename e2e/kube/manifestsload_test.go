@@ -64,7 +64,7 @@ func TestManifests_load(t *testing.T) {
 	}
 	kill := func(name, heartbeat string) {
 		t.Helper()
-		cmd := o.command("run", "-o", o.at("home/killed-"+name+"-"+heartbeat), "--events", "-", "--set", "load.requests=100000", "--set", "backend.heartbeat="+heartbeat, o.at(name+".yaml"))
+		cmd := o.command(t, "run", "-o", o.at("home/killed-"+name+"-"+heartbeat), "--events", "-", "--set", "load.requests=100000", "--set", "backend.heartbeat="+heartbeat, o.at(name+".yaml"))
 		cmd.Stderr = os.Stderr
 		pods := 0
 		_ = listen(t, cmd, func(event string) { // killed

@@ -238,7 +238,7 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: reader}]
 	}
 
 	// One that is told to end gives its pod back too.
-	cmd := exec.Command(sweep, "fetch", "--kube", ns+"/quickstart", "-o", t.TempDir())
+	cmd := command(t, sweep, "fetch", "--kube", ns+"/quickstart", "-o", t.TempDir())
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+n.file("reader.kubeconfig"))
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -116,7 +115,7 @@ func TestNode(t *testing.T) {
 		kubelet := own.process("kubelet")
 		defer func() { _ = kubelet.Signal(syscall.SIGCONT) }()
 		out := filepath.Join(t.TempDir(), "run")
-		cmd := exec.Command(program(t), "run", "-o", out, "--events", "-", "--set", "load.requests=1000000", plan)
+		cmd := command(t, program(t), "run", "-o", out, "--events", "-", "--set", "load.requests=1000000", plan)
 		cmd.Env = append(os.Environ(), "KUBECONFIG="+own.file("deployer.kubeconfig"), "SWEEP_STATE_DIR="+t.TempDir())
 		var said strings.Builder
 		cmd.Stderr = &said

@@ -61,8 +61,8 @@ func (o *outsider) file(t *testing.T, name, text string) {
 	}
 }
 
-func (o *outsider) command(args ...string) *exec.Cmd {
-	cmd := exec.Command(o.at("sweep"), args...)
+func (o *outsider) command(t *testing.T, args ...string) *exec.Cmd {
+	cmd := command(t, o.at("sweep"), args...)
 	cmd.Dir = o.at("home")
 	cmd.Env = []string{"KUBECONFIG=" + o.at("config"), "HOME=" + cmd.Dir, "PATH=" + os.Getenv("PATH")}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(o.uid), Gid: uint32(o.uid)}} //nolint:gosec // a small number
@@ -72,7 +72,7 @@ func (o *outsider) command(args ...string) *exec.Cmd {
 // sweep runs sweep to its end.
 func (o *outsider) sweep(t *testing.T, args ...string) (text string, code int) {
 	t.Helper()
-	cmd := o.command(args...)
+	cmd := o.command(t, args...)
 	begun := time.Now()
 	out, _ := cmd.CombinedOutput()
 	t.Logf("%s: exit %d after %.1f s", args[0], cmd.ProcessState.ExitCode(), time.Since(begun).Seconds())
@@ -129,7 +129,7 @@ func TestDeploy_outside(t *testing.T) {
 	})
 	t.Run("killed", func(t *testing.T) {
 		o.file(t, "killed.yaml", one(read(t, plan), ""))
-		cmd := o.command("run", "-o", o.at("home/killed"), "--events", "-", "--set", "load.requests=100000", o.at("killed.yaml"))
+		cmd := o.command(t, "run", "-o", o.at("home/killed"), "--events", "-", "--set", "load.requests=100000", o.at("killed.yaml"))
 		var owners, there []string
 		_ = listen(t, cmd, func(event string) { // killed
 			if there == nil && strings.Contains(event, `"trial_progress"`) {

@@ -5,7 +5,6 @@ package kube
 import (
 	"encoding/json"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -21,7 +20,7 @@ import (
 // killed runs a plan until requests are under way, and ends sweep as nothing else does.
 func (n *node) killed(t *testing.T, plan, home string) {
 	t.Helper()
-	cmd := exec.Command(program(t), "run", "-o", filepath.Join(t.TempDir(), "run"), "--events", "-", "--set", "load.requests=100000", plan)
+	cmd := command(t, program(t), "run", "-o", filepath.Join(t.TempDir(), "run"), "--events", "-", "--set", "load.requests=100000", plan)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+n.file("deployer.kubeconfig"), "SWEEP_STATE_DIR="+home)
 	cmd.Stderr = os.Stderr
 	done := false
@@ -79,7 +78,7 @@ func TestDeploy_gc(t *testing.T) {
 	}
 	sweep := func(args ...string) string {
 		t.Helper()
-		cmd := exec.Command(program(t), args...)
+		cmd := command(t, program(t), args...)
 		cmd.Env = append(os.Environ(), "KUBECONFIG="+config, "SWEEP_STATE_DIR="+t.TempDir())
 		out, err := cmd.Output()
 		if err != nil {

@@ -30,7 +30,7 @@ func (n *node) as(t *testing.T, program, user string, args ...string) (stdout, s
 // ran runs a program with further variables of the environment.
 func ran(t *testing.T, program string, env []string, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
-	cmd := exec.Command(program, args...)
+	cmd := command(t, program, args...)
 	cmd.Env = append(os.Environ(), env...)
 	var out, complaint bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &complaint
@@ -92,7 +92,10 @@ func TestProbe(t *testing.T) {
 
 	t.Run("llm-d", func(t *testing.T) {
 		const want = "router 1/1, prefill 2/2, decode 1/1"
-		polltest.Until(t, "the pods are ready: "+want, func() bool { return ready(probe("llm-d")) == want })
+		polltest.Until(t, "the pods are ready: "+want+", and one has restarted", func() bool {
+			s := probe("llm-d")
+			return ready(s) == want && strings.Contains(strings.Join(s.Findings, "\n"), "restarted 1 time")
+		})
 		for _, name := range []string{"httproute/pd", "gateway/inference-gateway", "inference-gateway", "inferencepool/pd", "pd", "pd-epp", "llm-d.ai/role=decode"} {
 			s := probe("llm-d/" + name)
 			if got := ready(s); got != want || s.Kind != "llm-d" {
