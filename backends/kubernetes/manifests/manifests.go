@@ -21,6 +21,7 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/backends/kubernetes/owner"
+	"sweep.dev/sweep/backends/kubernetes/signs"
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/internal/kubeapi"
 	"sweep.dev/sweep/internal/manifest"
@@ -300,9 +301,6 @@ func (r *Release) make(ctx context.Context, one *object, o *owner.Owner) error {
 // refusal is the error of a create that the cluster has refused: a quota may have room at
 // another time.
 func refusal(o *object, err error) error {
-	at, ok := errors.AsType[*kubeapi.StatusError](err)
-	if ok && at.Code == http.StatusForbidden && strings.Contains(at.Message, "exceeded quota") {
-		return bad(o, backends.ErrCapacity, "is refused by the API server: %s", at.Message)
-	}
-	return bad(o, backends.ErrSpec, "is refused by the API server: %v", err)
+	at := o.Place()
+	return signs.Refusal(true, fmt.Sprintf("%s:%d: %s is refused by the API server", at.Src.Name, at.Line, o), err)
 }

@@ -235,7 +235,7 @@ func TestLaunch_afterAnother(t *testing.T) {
 		t.Error(err)
 	}
 	f.Put(service, ofRun("run1", true))
-	ctx, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, errors.New("timeouts.launch"))
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 10*time.Second, errors.New("timeouts.launch"))
 	defer cancel()
 	_, err = l.Launch(ctx, asked(), &notebook{})
 	if err == nil || !strings.Contains(err.Error(), "held by the finalizer nvidia.com/finalizer") {
@@ -397,7 +397,7 @@ func TestEnd(t *testing.T) {
 		o.Set([]any{}, "metadata", "ownerReferences") // so that the fake leaves it there
 	})
 	later := backends.Ref{Kind: "kubernetes", Name: run.Ref.Name} // as a list has it
-	ctx, cancel := context.WithTimeoutCause(t.Context(), 2*time.Second, errors.New("enough"))
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 10*time.Second, errors.New("enough"))
 	defer cancel()
 	err = End(ctx, l.In, later)
 	if err == nil || !strings.Contains(err.Error(), "deployments decode, held by the finalizer nvidia.com/finalizer") {

@@ -2,8 +2,10 @@ package manifests
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/url"
 	"slices"
 	"strings"
@@ -11,6 +13,7 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/backends/kubernetes/owner"
+	"sweep.dev/sweep/backends/kubernetes/signs"
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/internal/kubeapi"
 	"sweep.dev/sweep/internal/plaintext"
@@ -20,6 +23,7 @@ import (
 type pod struct {
 	Metadata struct {
 		Name string `json:"name"`
+		UID  string `json:"uid"`
 	} `json:"metadata"`
 	Status kubeapi.PodStatus `json:"status"`
 }
@@ -33,44 +37,59 @@ func (p *pod) containers() []kubeapi.ContainerStatus {
 // parts cannot wait for others, and try again that way.
 const maxRestarts = 3
 
-// broken says why a pod will not become ready, nil for a pod that may.
-func (p *pod) broken() *backends.Failure {
+// exhausted says why a pod that is started again and again will not become ready, nil for
+// one that may.
+func (p *pod) exhausted() *backends.Failure {
 	for _, c := range p.containers() {
-		if w := c.State.Waiting; w != nil {
-			if class := stuck(w.Reason); class != "" {
-				return &backends.Failure{Class: class, Err: fmt.Errorf("container %s of pod %s: %s", c.Name, p.Metadata.Name, w)}
-			}
-		}
 		end := c.Last.Terminated
 		if end == nil {
 			end = c.State.Terminated
 		}
-		if c.Restarts >= maxRestarts && !c.Ready && end != nil {
-			class := "exit"
-			if end.Reason == "OOMKilled" {
-				class = "oom.host"
-			}
-			return &backends.Failure{Class: class, Err: fmt.Errorf("container %s of pod %s was started %d times, and ended each time: %s, exit code %d", c.Name, p.Metadata.Name, c.Restarts+1, end.Reason, end.ExitCode)}
+		if c.Restarts < maxRestarts || c.Ready || end == nil {
+			continue
 		}
-	}
-	if p.Status.Phase == "Failed" && strings.HasPrefix(p.Status.Reason, "OutOf") {
-		return &backends.Failure{Class: "no_capacity", Hint: "its node has less than it asks for: run it again, or ask for less", Err: fmt.Errorf("%w: pod %s: %s: %s", backends.ErrCapacity, p.Metadata.Name, p.Status.Reason, p.Status.Message)}
+		f := &backends.Failure{Class: "exit", Err: fmt.Errorf("container %s of pod %s was started %d times, and ended each time: %s, exit code %d", c.Name, p.Metadata.Name, c.Restarts+1, end.Reason, end.ExitCode)}
+		if end.Reason == "OOMKilled" {
+			f.Class, f.Hint = "oom.host", "it used more memory than its limit: resources in the manifest"
+		}
+		return f
 	}
 	return nil
 }
 
-// stuck is the class of a reason for which a container waits that no time changes, ""
-// for another.
-func stuck(reason string) string {
-	switch reason {
-	case "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError", "SignatureValidationFailed":
-		return "image"
-	case "RegistryUnavailable":
-		return "registry"
-	case "CreateContainerConfigError", "CreateContainerError", "RunContainerError":
-		return "host"
+// facts are what a pod says of itself that may be a failure.
+func (p *pod) facts() []signs.Fact {
+	all := signs.OfPod(&p.Status)
+	for _, c := range p.containers() {
+		if c.Ready {
+			continue
+		}
+		all = append(all, signs.OfState(c.Name, c.State)...)
+		if c.State.Waiting != nil { // for its next start, after one that failed
+			all = append(all, signs.OfState(c.Name, kubeapi.ContainerState{Terminated: c.Last.Terminated})...)
+		}
 	}
-	return ""
+	return all
+}
+
+// judges are those of pods and objects, by their UIDs.
+type judges map[string]*signs.Judge
+
+// of is the judge of one of them, by its UID. What waits for room waits as long as the
+// launch may take.
+func (j judges) of(uid, what string) *signs.Judge {
+	if j[uid] == nil {
+		j[uid] = &signs.Judge{What: what, Own: true, Pending: math.MaxInt64}
+	}
+	return j[uid]
+}
+
+// broken says why a pod will not become ready, nil for one that may.
+func (j judges) broken(p *pod, now time.Time) *backends.Failure {
+	if f, ok := errors.AsType[*backends.Failure](j.of(p.Metadata.UID, "pod "+p.Metadata.Name).Judge(p.facts(), now)); ok {
+		return f
+	}
+	return p.exhausted()
 }
 
 // Bounds of what an error has of logs.

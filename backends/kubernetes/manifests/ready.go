@@ -2,12 +2,14 @@ package manifests
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/backends/kubernetes/signs"
 	"sweep.dev/sweep/internal/kubeapi"
 )
 
@@ -71,6 +73,11 @@ func readinessOf(kind string) (readiness, bool) {
 	return readiness{wants: "Ready|Available"}, false
 }
 
+// A conditionError is a condition that says that an object has failed.
+type conditionError struct{ is kubeapi.Condition }
+
+func (e *conditionError) Error() string { return e.is.Reason + ": " + e.is.Message }
+
 // waits says what an object is not ready for, "" for nothing. The error says that it will
 // never be.
 func (o *object) waits(have *live) (string, error) {
@@ -81,7 +88,7 @@ func (o *object) waits(have *live) (string, error) {
 	}
 	for _, f := range r.fails {
 		if c, ok := s.condition(f.Type); ok && c.Status == f.Status && (f.Reason == "" || f.Reason == c.Reason) {
-			return "", fmt.Errorf("%s: %s", c.Reason, c.Message)
+			return "", &conditionError{c}
 		}
 	}
 	switch {
@@ -140,18 +147,22 @@ func wanted(kinds string, s *status, known bool) string {
 
 // Await returns when all objects are ready. An object or a pod of one that will never be
 // ready ends the wait with a [backends.Failure]. When ctx ends, the error says what is not
-// ready.
+// ready, and is a failure if that has a class.
 func (r *Release) Await(ctx context.Context, launch string) error {
 	var waiting []string
 	var pods []pod
+	by := judges{}
 	for {
-		now, err := r.unready(ctx)
+		now, err := r.unready(ctx, by)
 		if err == nil && len(now) == 0 {
 			return nil
 		}
 		switch {
 		case err == nil:
-			waiting = now
+			waiting = nil
+			for _, o := range now {
+				waiting = append(waiting, o.why)
+			}
 		case ctx.Err() == nil:
 			waiting = []string{err.Error()}
 		}
@@ -160,7 +171,7 @@ func (r *Release) Await(ctx context.Context, launch string) error {
 			pods = seen
 		}
 		for i := range pods {
-			if why := pods[i].broken(); why != nil {
+			if why := by.broken(&pods[i], time.Now()); why != nil {
 				why.Err = fmt.Errorf("%w%s", why.Err, r.lastLines(ctx, &pods[i]))
 				return why
 			}
@@ -170,14 +181,45 @@ func (r *Release) Await(ctx context.Context, launch string) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%w: not ready: %s%s", context.Cause(ctx), strings.Join(waiting, "; "), r.states(ctx, pods))
+			err := fmt.Errorf("%w: not ready: %s%s", context.Cause(ctx), strings.Join(waiting, "; "), r.states(ctx, pods))
+			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				return by.late(pods, now, err)
+			}
+			return err
 		case <-time.After(lookEvery):
 		}
 	}
 }
 
-// unready says of each object that is not ready what it waits for.
-func (r *Release) unready(ctx context.Context) (list []string, err error) {
+// late is the failure of a launch that was not ready in time: what a pod or an object has
+// waited for is its class.
+func (j judges) late(pods []pod, objects []unready, err error) error {
+	var why error
+	for i := 0; i < len(pods) && why == nil; i++ {
+		p := &pods[i]
+		why = j.of(p.Metadata.UID, "pod "+p.Metadata.Name).AtLast(p.facts())
+	}
+	for i := 0; i < len(objects) && why == nil; i++ {
+		if o := objects[i]; o.refused != nil {
+			why = j.of(o.uid, o.name).AtLast([]signs.Fact{*o.refused})
+		}
+	}
+	f, ok := errors.AsType[*backends.Failure](why)
+	if !ok {
+		return err
+	}
+	return &backends.Failure{Class: f.Class, Hint: f.Hint, Err: fmt.Errorf("%w; %w", f.Err, err)}
+}
+
+// An unready is an object that is not ready yet.
+type unready struct {
+	name, uid string
+	why       string
+	refused   *signs.Fact // why the API server does not make its pods; nil: it does
+}
+
+// unready are the objects that are not ready.
+func (r *Release) unready(ctx context.Context, by judges) (list []unready, err error) {
 	for _, o := range r.objects {
 		have, err := look(ctx, r.in, o.at)
 		if err != nil {
@@ -187,11 +229,21 @@ func (r *Release) unready(ctx context.Context) (list []string, err error) {
 			return nil, &backends.Failure{Class: "host", Err: fmt.Errorf("%s was deleted by somebody", o)}
 		}
 		why, failed := o.waits(have)
+		is := unready{name: o.String(), uid: o.uid, why: fmt.Sprintf("%s: %s", o, why)}
+		if c, ok := errors.AsType[*conditionError](failed); ok && c.is.Type == "ReplicaFailure" {
+			f := signs.Refused(c.is.Reason, c.is.Message)
+			if err := by.of(o.uid, is.name).Judge([]signs.Fact{f}, time.Now()); err != nil {
+				return nil, err
+			}
+			if signs.Known(f) {
+				is.why, is.refused, failed = is.name+": "+failed.Error(), &f, nil
+			}
+		}
 		if failed != nil {
 			return nil, &backends.Failure{Class: "host", Err: fmt.Errorf("%s: %w", o, failed)}
 		}
-		if why != "" {
-			list = append(list, fmt.Sprintf("%s: %s", o, why))
+		if why != "" || is.refused != nil {
+			list = append(list, is)
 		}
 	}
 	return list, nil

@@ -3,10 +3,13 @@ package manifests
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/backends/kubernetes/signs"
 	"sweep.dev/sweep/internal/manifest"
 )
 
@@ -60,34 +63,77 @@ func TestWaits(t *testing.T) {
 	}
 }
 
-// A pod that no time will start ends a launch. One that tries again may still start.
+// A pod that no time will start ends a launch, at once or once it has tried again for a
+// while. The words are those of [signs].
 func TestBroken(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct{ containers, class string }{
-		"starts":           {`{"state":{"waiting":{"reason":"ContainerCreating"}}}`, ""},
-		"first pull":       {`{"state":{"waiting":{"reason":"ErrImagePull"}}}`, ""},
-		"no image":         {`{"state":{"waiting":{"reason":"ImagePullBackOff"}}}`, "image"},
-		"no secret":        {`{"state":{"waiting":{"reason":"CreateContainerConfigError","message":"secret \"x\" not found"}}}`, "host"},
-		"second start":     {`{"restartCount":1,"state":{"waiting":{"reason":"CrashLoopBackOff"}},"lastState":{"terminated":{"reason":"Error","exitCode":3}}}`, ""},
-		"fourth start":     {`{"restartCount":3,"state":{"waiting":{"reason":"CrashLoopBackOff"}},"lastState":{"terminated":{"reason":"Error","exitCode":3}}}`, "exit"},
-		"ready by now":     {`{"restartCount":9,"ready":true,"state":{"running":{}},"lastState":{"terminated":{"reason":"Error","exitCode":3}}}`, ""},
-		"no memory":        {`{"restartCount":3,"state":{"waiting":{"reason":"CrashLoopBackOff"}},"lastState":{"terminated":{"reason":"OOMKilled","exitCode":137}}}`, "oom.host"},
-		"a wrong entry":    {`{"state":{"waiting":{"reason":"RunContainerError"}}}`, "host"},
-		"ended meanwhile":  {`{"restartCount":3,"state":{"terminated":{"reason":"Error","exitCode":1}}}`, "exit"},
-		"a sidecar before": {`{"ready":true},{"state":{"waiting":{"reason":"InvalidImageName"}}}`, "image"},
+	const (
+		soon    = 5 * time.Second
+		retried = 40 * time.Second
+		never   = time.Hour
+		refused = `failed to pull and unpack image \"r.example/app:1\": failed to resolve reference \"r.example/app:1\": `
+	)
+	waiting := func(reason, message string) string {
+		return `"containerStatuses":[{"name":"vllm","state":{"waiting":{"reason":"` + reason + `","message":"` + message + `"}}}]`
+	}
+	restarted := func(times int, waits, end string) string {
+		return fmt.Sprintf(`"containerStatuses":[{"name":"vllm","restartCount":%d,"state":{"waiting":{"reason":%q}},"lastState":{"terminated":%s}}]`, times, waits, end)
+	}
+	condition := func(kind, status, reason, message string) string {
+		return fmt.Sprintf(`"conditions":[{"type":%q,"status":%q,"reason":%q,"message":%q}]`, kind, status, reason, message)
+	}
+	for name, c := range map[string]struct {
+		status string
+		class  string        // "": it may still start
+		after  time.Duration // 0: at once; never: only at the end of the launch
+		is     error
+		hint   string
+	}{
+		"starts":         {waiting("ContainerCreating", ""), "", 0, nil, ""},
+		"no registry":    {waiting("ImagePullBackOff", `Back-off pulling image \"r.example/app:1\": ErrImagePull: `+refused+`dial tcp 127.0.0.1:1: connect: connection refused`), "registry", retried, nil, "the host of image in the manifest"},
+		"busy registry":  {waiting("ErrImagePull", refused+`429 Too Many Requests`), "registry", 0, nil, "imagePullSecrets"},
+		"wrong password": {waiting("ErrImagePull", refused+`failed to authorize: 401 Unauthorized`), "image", 0, backends.ErrSpec, "imagePullSecrets"},
+		"no image":       {waiting("ImagePullBackOff", refused+`r.example/app:1: not found`), "image", 0, backends.ErrSpec, "its tag"},
+		"some pull":      {waiting("ErrImagePull", ""), "image", retried, nil, "imagePullSecrets"},
+		"no name":        {waiting("InvalidImageName", ""), "image", 0, backends.ErrSpec, "image in the manifest"},
+		"no secret":      {waiting("CreateContainerConfigError", `secret \"x\" not found`), "spec", soon, backends.ErrSpec, "that the manifest names"},
+		"as root":        {waiting("CreateContainerConfigError", `container has runAsNonRoot and image will run as root`), "admission", 0, backends.ErrSpec, "runAsUser"},
+		"a wrong entry":  {waiting("RunContainerError", ""), "image", soon, backends.ErrSpec, "command and args"},
+		"no such entry":  {restarted(1, "CrashLoopBackOff", `{"reason":"StartError","exitCode":128,"message":"exec: \"vlm\": executable file not found in $PATH"}`), "image", 0, backends.ErrSpec, "command and args"},
+		"second start":   {restarted(1, "CrashLoopBackOff", `{"reason":"Error","exitCode":3}`), "", 0, nil, ""},
+		"fourth start":   {restarted(3, "CrashLoopBackOff", `{"reason":"Error","exitCode":3}`), "exit", 0, nil, ""},
+		"no memory":      {restarted(3, "CrashLoopBackOff", `{"reason":"OOMKilled","exitCode":137}`), "oom.host", 0, nil, "its limit"},
+		"ready by now":   {`"containerStatuses":[{"restartCount":9,"ready":true,"state":{"running":{}},"lastState":{"terminated":{"reason":"Error","exitCode":3}}}]`, "", 0, nil, ""},
+		"ended":          {`"containerStatuses":[{"restartCount":3,"state":{"terminated":{"reason":"Error","exitCode":1}}}]`, "exit", 0, nil, ""},
+		"a sidecar":      {`"containerStatuses":[{"ready":true}],"initContainerStatuses":[{"state":{"waiting":{"reason":"InvalidImageName"}}}]`, "image", 0, backends.ErrSpec, ""},
+		"no room":        {condition("PodScheduled", "False", "Unschedulable", "0/1 nodes are available: 1 Insufficient nvidia.com/gpu."), "no_capacity", never, backends.ErrCapacity, "timeouts.launch"},
+		"no node":        {condition("PodScheduled", "False", "Unschedulable", "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector."), "placement", never, backends.ErrSpec, "nodeSelector"},
+		"no claim":       {condition("PodScheduled", "False", "Unschedulable", `0/1 nodes are available: persistentvolumeclaim "x" not found.`), "volume", soon, backends.ErrSpec, "claimName"},
+		"preempted":      {condition("DisruptionTarget", "True", "PreemptionByScheduler", ""), "preempted", 0, backends.ErrCapacity, "priorityClassName"},
+		"node away":      {`"conditions":[{"type":"ContainersReady","status":"True"},{"type":"Ready","status":"False"}]`, "node", signs.NodeGone, nil, ""},
+		"no GPU there":   {`"phase":"Failed","reason":"OutOfnvidia.com/gpu","message":"no"`, "no_capacity", 0, backends.ErrCapacity, "run it again"},
 	} {
 		var p pod
-		if err := json.Unmarshal([]byte(`{"metadata":{"name":"p"},"status":{"containerStatuses":[`+c.containers+`]}}`), &p); err != nil {
-			t.Fatal(err)
+		if err := json.Unmarshal([]byte(`{"metadata":{"name":"p","uid":"u"},"status":{`+c.status+`}}`), &p); err != nil {
+			t.Fatalf("%s: %v", name, err)
 		}
-		got := p.broken()
-		if (got == nil) != (c.class == "") || got != nil && got.Class != c.class {
+		by, begun := judges{}, time.Now()
+		if c.after > 0 {
+			for _, at := range []time.Duration{0, c.after - time.Millisecond} {
+				if got := by.broken(&p, begun.Add(at)); got != nil {
+					t.Errorf("%s: after %v already %v", name, at, got)
+				}
+			}
+		}
+		got := by.broken(&p, begun.Add(c.after))
+		if c.after == never {
+			if got != nil {
+				t.Errorf("%s: after %v already %v", name, never, got)
+			}
+			got, _ = errors.AsType[*backends.Failure](by.late([]pod{p}, nil, errors.New("timeouts.launch")))
+		}
+		if (got == nil) != (c.class == "") || got != nil && (got.Class != c.class || !strings.Contains(got.Hint, c.hint) || c.is != nil && !errors.Is(got, c.is)) {
 			t.Errorf("%s: %+v, want %q", name, got, c.class)
 		}
-	}
-	var p pod
-	p.Status.Phase, p.Status.Reason = "Failed", "OutOfnvidia.com/gpu"
-	if got := p.broken(); got == nil || got.Class != "no_capacity" || !errors.Is(got, backends.ErrCapacity) {
-		t.Errorf("refused by its node: %+v", got)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/backends/kubernetes/clients"
 	"sweep.dev/sweep/backends/kubernetes/owner"
+	"sweep.dev/sweep/backends/kubernetes/signs"
 	"sweep.dev/sweep/internal/bootstrap"
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/internal/kubeapi"
@@ -137,18 +138,18 @@ func (p provider) Group(ctx context.Context, pod string, units []*provision.Unit
 		return fmt.Errorf("%w: %w", provision.ErrTaken, err)
 	}
 	if err != nil {
-		return refusal("job "+pod, err)
+		return signs.Refusal(false, "job "+pod, err)
 	}
 	l.begin(ctx, n)
 	if l.several {
 		if err := p.make(ctx, "services", l.service()); err != nil {
-			return refusal("service "+pod, err)
+			return signs.Refusal(false, "service "+pod, err)
 		}
 	}
 	for _, u := range units {
 		if secret := l.secret(u); secret != nil {
 			if err := p.make(ctx, "secrets", secret); err != nil {
-				return refusal("secret "+u.Name, err)
+				return signs.Refusal(false, "secret "+u.Name, err)
 			}
 		}
 	}
@@ -240,7 +241,7 @@ func (p provider) Create(ctx context.Context, u *provision.Unit) (provision.Inst
 // usedUp says whether a create was refused for a quota that another end gives room in.
 func usedUp(err error) bool {
 	f, ok := errors.AsType[*backends.Failure](err)
-	return ok && f.Class == classQuota && errors.Is(err, backends.ErrCapacity)
+	return ok && f.Class == signs.Quota && errors.Is(err, backends.ErrCapacity)
 }
 
 // create makes a pod once.
@@ -256,7 +257,7 @@ func (p provider) create(ctx context.Context, u *provision.Unit) (provision.Inst
 	case err == nil || made.Meta.UID != "": // made, and then a fault
 		return provision.Instance{ID: made.Meta.UID, Since: made.Meta.Created}, err
 	case kubeapi.Refused(err) && !kubeapi.Exists(err):
-		return provision.Instance{}, refusal("pod "+u.Name, err)
+		return provision.Instance{}, signs.Refusal(false, "pod "+u.Name, err)
 	}
 	return provision.Instance{}, fmt.Errorf("pod %s: %w: %w", u.Name, provision.ErrUnsure, err)
 }

@@ -11,6 +11,7 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/backends/kubernetes/owner"
+	"sweep.dev/sweep/backends/kubernetes/signs"
 	"sweep.dev/sweep/catalog"
 	"sweep.dev/sweep/internal/provision"
 )
@@ -28,7 +29,7 @@ const (
 
 	// nodeGone is how many seconds a pod stays on a node that does not answer. The
 	// default is five minutes, in which a trial would go on against nothing.
-	nodeGone = 30
+	nodeGone = int(signs.NodeGone / time.Second)
 )
 
 // keys of a unit's Secret.

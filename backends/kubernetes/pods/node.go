@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/backends/kubernetes/signs"
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/internal/kubeapi"
 )
@@ -95,7 +96,7 @@ func (n *node) fits(p *pod) bool {
 func (n *node) unready() (why string, lost bool) {
 	for _, c := range n.Status.Conditions {
 		if c.Type == "Ready" && c.Status != "True" {
-			return fmt.Sprintf("Ready is %s: %s", c.Status, fact{"", c.Reason, c.Message}), c.Status == "Unknown"
+			return fmt.Sprintf("Ready is %s: %s", c.Status, signs.Text(c.Reason, c.Message)), c.Status == "Unknown"
 		}
 	}
 	return "", false
@@ -122,9 +123,9 @@ func (p provider) explain(ctx context.Context, at *pod, err error) error {
 	switch {
 	case !ok || at == nil:
 		return err
-	case f.Class == classNode && at.Spec.Node != "":
+	case f.Class == signs.Node && at.Spec.Node != "":
 		return p.lost(ctx, at, f)
-	case (f.Class == classPlacement || f.Class == classNode) && at.Spec.Node == "":
+	case (f.Class == signs.Placement || f.Class == signs.Node) && at.Spec.Node == "":
 		var nodes []node
 		err := p.b.call(ctx, effect.KubeRead, func(ctx context.Context, api *kubeapi.Client) (err error) {
 			nodes, err = kubeapi.List[node](ctx, api, "/api/v1/nodes")
@@ -186,12 +187,12 @@ func keptOff(at *pod, nodes []node, f *backends.Failure) error {
 	}
 	switch {
 	case len(fit) == 0:
-		return &backends.Failure{Class: classPlacement, Hint: hintLabels, Err: fmt.Errorf("%w; none of %d nodes has the labels %s", ofPlan(f.Err), len(nodes), at.labels())}
+		return &backends.Failure{Class: signs.Placement, Hint: signs.HintLabels, Err: fmt.Errorf("%w; none of %d nodes has the labels %s", ofPlan(f.Err), len(nodes), at.labels())}
 	case len(open) == 0:
 		n := first(fit)
 		why, _ := n.unready()
 		// The plan is not wrong: without [backends.ErrSpec].
-		return &backends.Failure{Class: classNode, Hint: hintAway, Err: fmt.Errorf("pod %s: no node: of %d that fit, each has a taint of the cluster's: %s has %s; %s",
+		return &backends.Failure{Class: signs.Node, Hint: signs.HintAway, Err: fmt.Errorf("pod %s: no node: of %d that fit, each has a taint of the cluster's: %s has %s; %s",
 			at.Meta.Name, len(fit), n.Meta.Name, listed(n.untolerated(at, noSchedule, noExecute)), cmp.Or(why, "it is ready"))}
 	}
 	n := first(open)
@@ -200,7 +201,7 @@ func keptOff(at *pod, nodes []node, f *backends.Failure) error {
 	if len(at.Spec.Selector) == 0 {
 		has = "the taint "
 	}
-	return &backends.Failure{Class: classPlacement, Hint: "if the node is meant for this: " + tolerating(taints), Err: fmt.Errorf("%w; node %s has %s%s", ofPlan(f.Err), n.Meta.Name, has, listed(taints))}
+	return &backends.Failure{Class: signs.Placement, Hint: "if the node is meant for this: " + tolerating(taints), Err: fmt.Errorf("%w; node %s has %s%s", ofPlan(f.Err), n.Meta.Name, has, listed(taints))}
 }
 
 // ofPlan is an error that another plan does not have.

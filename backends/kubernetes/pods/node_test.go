@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/backends/kubernetes/signs"
 )
 
 // What a taint keeps off is what the cluster's own rules say.
@@ -43,7 +44,7 @@ func TestKeptOff(t *testing.T) {
 			"status":{"conditions":[{"type":"Ready","status":"Unknown","reason":"NodeStatusUnknown","message":"Kubelet stopped posting node status."}]}}`
 		plane = `{"metadata":{"name":"%","labels":{"gpu":"h100"}},"spec":{"taints":[{"key":"node-role.kubernetes.io/control-plane","effect":"NoSchedule"}]}}`
 	)
-	was := &backends.Failure{Class: classPlacement, Hint: "look", Err: errors.Join(backends.ErrSpec, errors.New("untolerated taint(s)"))}
+	was := &backends.Failure{Class: signs.Placement, Hint: "look", Err: errors.Join(backends.ErrSpec, errors.New("untolerated taint(s)"))}
 	for name, c := range map[string]struct {
 		nodes      []string
 		tolerates  string
@@ -54,10 +55,10 @@ func TestKeptOff(t *testing.T) {
 		"a taint":           {[]string{other, ours}, "", "placement", true, `backend.deploy.tolerations: [{key: sku, value: "gpu", effect: NoSchedule}]`, "node b has the labels, and the taint sku=gpu:NoSchedule"},
 		"one that drains":   {[]string{bare}, "", "placement", true, "[{key: drain, effect: NoExecute}]", "drain:NoExecute"},
 		"the other taint":   {[]string{ours, bare}, `{"key":"sku","operator":"Exists"}`, "placement", true, "look", "untolerated"},
-		"no node":           {[]string{other}, "", "placement", true, hintLabels, "none of 1 nodes has the labels gpu=h100"},
+		"no node":           {[]string{other}, "", "placement", true, signs.HintLabels, "none of 1 nodes has the labels gpu=h100"},
 		"a free one":        {[]string{ours, free}, "", "placement", true, "look", "untolerated"},
-		"lost":              {[]string{lost, other}, "", "node", false, hintAway, "a has node.kubernetes.io/unreachable:NoSchedule; Ready is Unknown: NodeStatusUnknown: Kubelet stopped posting node status"},
-		"lost, and a plane": {[]string{lost, plane}, "", "node", false, hintAway, "a has node.kubernetes.io/unreachable:NoSchedule"},
+		"lost":              {[]string{lost, other}, "", "node", false, signs.HintAway, "a has node.kubernetes.io/unreachable:NoSchedule; Ready is Unknown: NodeStatusUnknown: Kubelet stopped posting node status"},
+		"lost, and a plane": {[]string{lost, plane}, "", "node", false, signs.HintAway, "a has node.kubernetes.io/unreachable:NoSchedule"},
 		"a plane alone":     {[]string{plane, other}, "", "placement", true, "node-role.kubernetes.io/control-plane", "node a has the labels"},
 		"lost, and a taint": {[]string{lost, ours}, "", "placement", true, "sku", "node b has"},
 	} {
@@ -77,26 +78,6 @@ func TestKeptOff(t *testing.T) {
 		f, ok := errors.AsType[*backends.Failure](err)
 		if !ok || f.Class != c.class || errors.Is(err, backends.ErrSpec) != c.spec || !strings.Contains(f.Hint, c.hint) || !strings.Contains(err.Error(), c.text) {
 			t.Errorf("%s: %s (%s): %v", name, f.Class, f.Hint, err)
-		}
-	}
-}
-
-// A kubelet that says why a pod is not ready is heard.
-func TestUnheard(t *testing.T) {
-	t.Parallel()
-	for conditions, want := range map[string]bool{
-		"": false,
-		`{"type":"ContainersReady","status":"True"},{"type":"Ready","status":"True"}`:                                                               false,
-		`{"type":"ContainersReady","status":"True"},{"type":"Ready","status":"False"}`:                                                              true,
-		`{"type":"ContainersReady","status":"True"},{"type":"Ready","status":"False","reason":"ReadinessGatesNotReady"}`:                            false,
-		`{"type":"ContainersReady","status":"False","reason":"ContainersNotReady"},{"type":"Ready","status":"False","reason":"ContainersNotReady"}`: false,
-	} {
-		var p pod
-		if err := json.Unmarshal([]byte(`{"status":{"conditions":[`+conditions+`]}}`), &p); err != nil {
-			t.Fatal(err)
-		}
-		if got := p.unheard(); got != want {
-			t.Errorf("%s: %v", conditions, got)
 		}
 	}
 }

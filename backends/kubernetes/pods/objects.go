@@ -1,10 +1,10 @@
 package pods
 
 import (
-	"slices"
 	"strings"
 	"time"
 
+	"sweep.dev/sweep/backends/kubernetes/signs"
 	"sweep.dev/sweep/internal/kubeapi"
 )
 
@@ -38,19 +38,6 @@ func (p *pod) server() kubeapi.ContainerState {
 	return kubeapi.ContainerState{}
 }
 
-// unheard says whether the cluster does not hear from the pod's node: it then takes the
-// pod's Ready away and nothing else, without a reason, where a kubelet writes both conditions
-// or a reason. Often no more comes: while it hears from none of the nodes of a zone, the
-// cluster ends none of their pods.
-// https://kubernetes.io/docs/concepts/architecture/nodes/#rate-limits-on-eviction
-func (p *pod) unheard() bool {
-	is := map[string]kubeapi.Condition{}
-	for _, c := range p.Status.Conditions {
-		is[c.Type] = c
-	}
-	return is["ContainersReady"].Status == "True" && is["Ready"].Status == "False" && is["Ready"].Reason == ""
-}
-
 // digest is that of the image that runs; "" if it is not known.
 func (p *pod) digest() string {
 	for _, s := range p.Status.Containers {
@@ -67,40 +54,7 @@ func (p *pod) digest() string {
 	return ""
 }
 
-// event is one of a pod.
-type event struct {
-	Reason  string `json:"reason"`
-	Message string `json:"message"`
-	Type    string `json:"type"` // Normal or Warning
-
-	Last time.Time `json:"lastTimestamp"`
-	Time time.Time `json:"eventTime"` // of those that have no last
-}
-
-// at is when it was seen last.
-func (e *event) at() time.Time {
-	if e.Last.After(e.Time) {
-		return e.Last
-	}
-	return e.Time
-}
-
-// progress are events of a pod that has its volumes and its network: what failed before
-// them was tried again and succeeded.
-var progress = []string{"Pulling", "Pulled", "Created", "Started"}
-
-// troubles are the warnings among events that no progress has followed.
-func troubles(events []event) (facts []fact) {
-	var last time.Time
-	for i := range events {
-		if e := &events[i]; slices.Contains(progress, e.Reason) && e.at().After(last) {
-			last = e.at()
-		}
-	}
-	for i := range events {
-		if e := &events[i]; e.Type == "Warning" && (last.IsZero() || e.at().After(last)) {
-			facts = append(facts, fact{inEvent, e.Reason, e.Message})
-		}
-	}
-	return facts
+// facts are what a pod says of itself that may be a failure.
+func (p *pod) facts() []signs.Fact {
+	return append(signs.OfPod(&p.Status), signs.OfState("", p.server())...)
 }

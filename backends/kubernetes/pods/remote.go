@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/backends/kubernetes/signs"
 	"sweep.dev/sweep/host"
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/internal/kubeapi"
@@ -216,10 +217,10 @@ func (r *remote) sight() sight {
 // await returns when the container runs, or why it will not.
 func (r *remote) await(ctx context.Context) error {
 	what := "pod " + r.unit.Name
-	j := &judge{what: what, pending: r.p.b.config.Pending}
+	j := &signs.Judge{What: what, Pending: r.p.b.config.Pending}
 	for {
 		s := r.sight()
-		var facts []fact
+		var facts []signs.Fact
 		if s.pod != nil {
 			at := s.pod.server()
 			if at.Running != nil && s.pod.Status.IP != "" && !s.gone {
@@ -229,7 +230,7 @@ func (r *remote) await(ctx context.Context) error {
 			if s.pod.Status.Phase == "Pending" {
 				facts = append(facts, r.events(ctx)...)
 			}
-			if err := j.judge(facts, time.Now()); err != nil {
+			if err := j.Judge(facts, time.Now()); err != nil {
 				return r.p.explain(ctx, s.pod, err)
 			}
 			if at.Terminated != nil {
@@ -275,7 +276,7 @@ func (r *remote) end(ctx context.Context, at *pod) error {
 	if at != nil {
 		facts = append(at.facts(), facts...)
 	}
-	if err := (&judge{what: what}).judge(facts, time.Now()); err != nil {
+	if err := (&signs.Judge{What: what}).Judge(facts, time.Now()); err != nil {
 		return r.p.explain(ctx, at, err)
 	}
 	return r.deleted()
@@ -286,10 +287,10 @@ const maxEvents = 50
 
 // events are what the cluster reports about the pod, as far as that may be read. They explain
 // what the pod does not say: none is no fault.
-func (r *remote) events(ctx context.Context) []fact {
+func (r *remote) events(ctx context.Context) []signs.Fact {
 	query := url.Values{"fieldSelector": {"involvedObject.uid=" + r.uid}, "limit": {fmt.Sprint(maxEvents)}}
 	var list struct {
-		Items []event `json:"items"`
+		Items []signs.Event `json:"items"`
 	}
 	err := r.p.b.call(ctx, effect.KubeRead, func(ctx context.Context, api *kubeapi.Client) error {
 		return api.Get(ctx, r.p.b.path("events", "")+"?"+query.Encode(), &list)
@@ -297,7 +298,7 @@ func (r *remote) events(ctx context.Context) []fact {
 	if err != nil {
 		return nil
 	}
-	return troubles(list.Items)
+	return signs.Troubles(list.Items)
 }
 
 // Follow implements [provision.Remote].
@@ -330,15 +331,15 @@ const lastLines = 5 * time.Second
 
 // overs returns how the server ended; nil if ctx did before.
 func (r *remote) overs(ctx context.Context) error {
-	j := &judge{what: "pod " + r.unit.Name}
+	j := &signs.Judge{What: "pod " + r.unit.Name}
 	var leaving <-chan time.Time // from when the pod is being deleted: when it should have gone
 	for {
 		s := r.sight()
 		if s.pod != nil {
 			at := s.pod.server()
 			ends := at.Terminated != nil || s.pod.Status.Phase == "Failed" || s.gone
-			if ends || s.pod.unheard() {
-				if err := j.judge(s.pod.facts(), time.Now()); err != nil {
+			if ends || signs.Unheard(&s.pod.Status) {
+				if err := j.Judge(s.pod.facts(), time.Now()); err != nil {
 					return r.p.explain(ctx, s.pod, err)
 				}
 			}
@@ -346,7 +347,7 @@ func (r *remote) overs(ctx context.Context) error {
 				return r.exit(s.pod)
 			}
 			if s.pod.Status.Phase == "Failed" {
-				return fmt.Errorf("pod %s failed: %s", r.unit.Name, fact{"", s.pod.Status.Reason, s.pod.Status.Message})
+				return fmt.Errorf("pod %s failed: %s", r.unit.Name, signs.Text(s.pod.Status.Reason, s.pod.Status.Message))
 			}
 			if s.pod.Meta.Deleted != nil && leaving == nil {
 				leaving = time.After(time.Duration(s.pod.Meta.Grace)*time.Second + r.p.b.every.leave)
@@ -356,7 +357,7 @@ func (r *remote) overs(ctx context.Context) error {
 			return r.end(ctx, s.pod)
 		}
 		var again <-chan time.Time // a node that is not heard may have been so for too long by now
-		if s.pod != nil && s.pod.unheard() {
+		if s.pod != nil && signs.Unheard(&s.pod.Status) {
 			again = time.After(r.p.b.every.again)
 		}
 		select {

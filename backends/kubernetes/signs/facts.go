@@ -1,0 +1,98 @@
+package signs
+
+import (
+	"slices"
+	"time"
+
+	"sweep.dev/sweep/internal/kubeapi"
+)
+
+// OfPod are what a pod says of itself that may be a failure, without its containers.
+func OfPod(s *kubeapi.PodStatus) (all []Fact) {
+	if s.Phase == "Failed" && s.Reason != "" {
+		all = append(all, Fact{inPod, s.Reason, s.Message, ""})
+	}
+	for _, c := range s.Conditions {
+		switch {
+		case c.Type == "DisruptionTarget" && c.Status == "True", c.Type == "PodScheduled" && c.Status == "False":
+			all = append(all, Fact{inCondition, c.Reason, c.Message, ""})
+		}
+	}
+	if Unheard(s) {
+		all = append(all, Fact{inCondition, notReady, "the cluster does not hear from its node", ""})
+	}
+	return all
+}
+
+// Unheard says whether the cluster does not hear from a pod's node: it then takes the
+// pod's Ready away and nothing else, without a reason, where a kubelet writes both conditions
+// or a reason. Often no more comes: while it hears from none of the nodes of a zone, the
+// cluster ends none of their pods.
+// https://kubernetes.io/docs/concepts/architecture/nodes/#rate-limits-on-eviction
+func Unheard(s *kubeapi.PodStatus) bool {
+	is := map[string]kubeapi.Condition{}
+	for _, c := range s.Conditions {
+		is[c.Type] = c
+	}
+	return is["ContainersReady"].Status == "True" && is["Ready"].Status == "False" && is["Ready"].Reason == ""
+}
+
+// OfState are what the state of a container says that may be a failure. Its name is in the
+// errors, "" for that of a pod with one.
+func OfState(name string, s kubeapi.ContainerState) (all []Fact) {
+	if s.Waiting != nil {
+		all = append(all, Fact{inWaiting, s.Waiting.Reason, s.Waiting.Message, name})
+	}
+	if s.Terminated != nil {
+		all = append(all, Fact{inEnded, s.Terminated.Reason, s.Terminated.Message, name})
+	}
+	return all
+}
+
+// Event is one of a pod, or of an object that makes pods.
+type Event struct {
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+	Type    string `json:"type"` // Normal or Warning
+
+	Last time.Time `json:"lastTimestamp"`
+	Time time.Time `json:"eventTime"` // of those that have no last
+}
+
+// at is when it was seen last.
+func (e *Event) at() time.Time {
+	if e.Last.After(e.Time) {
+		return e.Last
+	}
+	return e.Time
+}
+
+// progress are events of a pod that has its volumes and its network, and of an object that
+// has made a pod: what failed before them was tried again and succeeded.
+var progress = []string{"Pulling", "Pulled", "Created", "Started", "SuccessfulCreate"}
+
+// Troubles are the warnings among the events of one object that no progress has followed.
+func Troubles(events []Event) (facts []Fact) {
+	var last time.Time
+	for i := range events {
+		if e := &events[i]; slices.Contains(progress, e.Reason) && e.at().After(last) {
+			last = e.at()
+		}
+	}
+	for i := range events {
+		e := &events[i]
+		if e.Type != "Warning" || !last.IsZero() && !e.at().After(last) {
+			continue
+		}
+		if e.Reason == failedCreate {
+			facts = append(facts, Refused("", e.Message))
+			continue
+		}
+		facts = append(facts, Fact{inEvent, e.Reason, e.Message, ""})
+	}
+	return facts
+}
+
+// failedCreate is the reason of an event, and of a condition, of an object whose pods the
+// API server refuses.
+const failedCreate = "FailedCreate"

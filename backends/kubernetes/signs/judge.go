@@ -1,0 +1,139 @@
+package signs
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/internal/kubeapi"
+)
+
+// matches says whether a sign is of a fact.
+func (s *sign) matches(f Fact) bool {
+	reason := s.reason == ""
+	for one := range strings.SplitSeq(s.reason, "|") {
+		stem, open := strings.CutSuffix(one, "*")
+		reason = reason || one == f.reason || open && strings.HasPrefix(f.reason, stem)
+	}
+	return s.in == f.in && reason && (s.message == "" || regexp.MustCompile(s.message).MatchString(f.message))
+}
+
+// of is the sign of a fact, nil for none.
+func of(f Fact) *sign {
+	for i := range signs {
+		if signs[i].matches(f) {
+			return &signs[i]
+		}
+	}
+	return nil
+}
+
+// Known says whether a fact may be a failure.
+func Known(f Fact) bool { return of(f) != nil }
+
+// failure is an error as the failure that a sign is.
+func (s *sign) failure(own bool, err error) *backends.Failure {
+	if s.err != nil && !errors.Is(err, s.err) {
+		err = fmt.Errorf("%w: %w", s.err, err)
+	}
+	hint := s.hint
+	if own && s.own != "" {
+		hint = s.own
+	}
+	return &backends.Failure{Class: s.class, Hint: hint, Err: err}
+}
+
+// Refusal is the error of a create that was refused. own says whether what was to be made
+// is of a user's own manifests.
+func Refusal(own bool, what string, err error) error {
+	at, ok := errors.AsType[*kubeapi.StatusError](err)
+	if !ok {
+		if _, denied := errors.AsType[*kubeapi.Denied](err); denied {
+			err = fmt.Errorf("%w: %w", backends.ErrRefused, err)
+		}
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	f := Refused(at.Reason, at.Message)
+	if s := of(f); s != nil {
+		return s.failure(own, fmt.Errorf("%s: %.500s", what, f))
+	}
+	if at.Code >= 400 && at.Code < 500 {
+		return fmt.Errorf("%w: %s: %w", backends.ErrSpec, what, err)
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+// A Judge holds the facts of one pod against the signs. It looks at no clock of its own.
+type Judge struct {
+	What string // "pod NAME"
+	// Own says that the pod is of a user's own manifests.
+	Own bool
+	// Pending is how long a node and its volumes may be waited for, and room in a quota.
+	Pending time.Duration
+
+	since map[spell]time.Time
+}
+
+// A spell is what time is counted of: the texts of one reason change from one try to the
+// next, and some releases do not repeat the cause while they wait.
+type spell struct {
+	in     Place
+	reason string
+}
+
+func (s *sign) spell() spell { return spell{s.in, s.reason} }
+
+// Judge is the failure that the facts are by now, nil for none. Each call has all facts of
+// the moment: what is not there any more begins anew.
+func (j *Judge) Judge(facts []Fact, now time.Time) error {
+	here, since := found(facts), map[spell]time.Time{}
+	for s := range here {
+		begun, before := j.since[s.spell()]
+		if !before {
+			begun = now
+		}
+		since[s.spell()] = begun
+	}
+	j.since = since
+	return j.first(here, func(s *sign) bool {
+		after := s.after
+		if s.waits {
+			after = j.Pending
+		}
+		return now.Sub(since[s.spell()]) >= after
+	})
+}
+
+// AtLast is the failure that the facts are if nobody waits any longer, nil for none.
+func (j *Judge) AtLast(facts []Fact) error {
+	return j.first(found(facts), func(*sign) bool { return true })
+}
+
+// found are the facts that have a sign.
+func found(facts []Fact) map[*sign]Fact {
+	here := map[*sign]Fact{}
+	for _, f := range facts {
+		if s := of(f); s != nil {
+			here[s] = f
+		}
+	}
+	return here
+}
+
+// first is the failure of the most telling sign that is ripe.
+func (j *Judge) first(here map[*sign]Fact, ripe func(*sign) bool) (err error) {
+	for i := range signs {
+		s := &signs[i]
+		if f, ok := here[s]; ok && ripe(s) {
+			what := j.What
+			if f.of != "" {
+				what = "container " + f.of + " of " + what
+			}
+			return s.failure(j.Own, fmt.Errorf("%s: %.500s", what, f))
+		}
+	}
+	return nil
+}
