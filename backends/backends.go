@@ -342,11 +342,18 @@ type TimeScaler interface {
 	TimeScale() float64
 }
 
-// A Fitted is a simulator whose servers may have measured rates instead of those of a data
-// sheet. Optional, found by type assertion.
-type Fitted interface {
-	// FittedTo is the file of sweep fit with the rates of all servers; "" if there is none.
-	FittedTo() string
+// A Computable is a simulator whose servers can be computed without starting them. Optional,
+// found by type assertion.
+type Computable interface {
+	Simulation() Simulation
+}
+
+// A Simulation is what a plan says of its simulated servers.
+type Simulation struct {
+	Jitter  float64   // standard deviation of the logarithm of a step's time
+	Devices []float64 // how fast the GPUs are that launches get by turns; none: each launch has a new one, all alike
+	Fitted  string    // file of sweep fit with the rates of all servers; "" is the data sheet's
+	Started []string  // keys of the plan's backend that only servers follow that are started
 }
 
 // A Prober can be asked whether it would work at all, before any cell.

@@ -45,10 +45,15 @@ func (d *deployment) leave() {
 	d.use(nil)
 }
 
+// DeviceSeen is why a trial is not run whose new server is on a device that was measured.
+func DeviceSeen(id string) *result.Finding {
+	return &result.Finding{Code: finding.DeviceSeen, Text: fmt.Sprintf("not run: its server is on %s, which was measured already", id)}
+}
+
 // commitSeen commits that a trial is not run because a new server is on a device that was
 // measured already, so that a resume counts it too.
 func (d *deployment) commitSeen(ctx context.Context, t *trial, n int) error {
-	why := &result.Finding{Code: finding.DeviceSeen, Text: fmt.Sprintf("not run: its server is on %s, which was measured already", d.up.Device)}
+	why := DeviceSeen(d.up.Device)
 	d.run.Emit(event.Event{Type: event.Notice, Deployment: d.of.ID, Launch: d.up.Server.Launch, Label: d.label, Text: d.label + ": the new server is on a device that was measured already; another is tried"})
 	return d.commitUnmeasured(ctx, t, n, outcome.End{Skip: why})
 }

@@ -30,6 +30,9 @@ type Server struct {
 	Args   map[string]any // of the engine, by their names in the plan
 	// Fitted is a file of sweep fit, whose rates the GPU has; "" is the data sheet.
 	Fitted string
+	// Jitter is the standard deviation of the logarithm of a step's time; nil is [core.Jitter].
+	Jitter *float64
+	Speed  float64 // of the GPU, beside others of its kind; 0 is 1
 }
 
 // A Prediction is what would become of a server.
@@ -104,6 +107,12 @@ func (s Server) argv(dialect string) []string {
 	argv := []string{"--engine=" + dialect, "--model=" + s.Model, "--gpu=" + s.GPU}
 	if s.Fitted != "" {
 		argv = append(argv, "--fitted="+s.Fitted)
+	}
+	if s.Jitter != nil {
+		argv = append(argv, "--jitter="+strconv.FormatFloat(*s.Jitter, 'f', -1, 64))
+	}
+	if s.Speed != 0 {
+		argv = append(argv, "--card-speed="+strconv.FormatFloat(s.Speed, 'f', -1, 64))
 	}
 	if s.GPUs > 1 {
 		argv = append(argv, "--gpu-count="+strconv.Itoa(s.GPUs))

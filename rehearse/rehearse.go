@@ -4,8 +4,8 @@
 // A trial has the requests, the warm-up, the objectives and the verdict of a real one. It
 // differs in five things: the server is package sim/core with its constants, the client and
 // the network take no time beyond [virtual.Turn], each trial has a server of its own, cards
-// of one kind are alike, and nothing ends it early (load.until, load.stop). So its answers
-// are those of an optimistic model, and no measurement.
+// of one kind are alike unless Devices says otherwise, and nothing ends it early (load.until,
+// load.stop). So its answers are those of an optimistic model, and no measurement.
 package rehearse
 
 import (
@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"maps"
 	"runtime"
+	"slices"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -34,16 +35,16 @@ import (
 // about a minute on two cores of 2024.
 const MaxWork = 200_000_000
 
-// Jitter is that of the simulator's default: the standard deviation of the logarithm of a
-// step's time.
-const Jitter = 0.01
-
 // A Config is what is rehearsed.
 type Config struct {
 	Plan        *plan.Plan
 	Deployments []plan.Deployment // with the cells that are rehearsed
-	// Engine is the simulated engine of a server. Its error says why there is none.
-	Engine func(plan.Server) (*core.Config, error)
+	// Engine is the simulated engine of a server whose GPU has this speed beside others of its
+	// kind. Its error says why there is none.
+	Engine func(s plan.Server, speed float64) (*core.Config, error)
+	// Devices are the speeds of the GPUs that the launches of a deployment get by turns.
+	// Without any, each launch has a new one, and all are alike.
+	Devices []float64
 	// USDPerHour is the price of a deployment; 0 leaves it to the plan and the catalogue.
 	USDPerHour func(plan.Deployment) float64
 	Given      bool // the servers run already
@@ -52,6 +53,8 @@ type Config struct {
 // A Result is what a rehearsal found.
 type Result struct {
 	Trials map[rundir.Key]*result.Outcome
+	// Launches is how many servers a deployment starts one after another, by its id.
+	Launches map[string]int
 	// Unknown are the deployments that cannot be rehearsed, by their ids, with the reason.
 	Unknown map[string]string
 	// Cut are the deployments whose rehearsal [MaxWork] has ended.
@@ -60,10 +63,10 @@ type Result struct {
 
 // A job is what is rehearsed apart from everything else: a search, or a cell.
 type job struct {
-	of     plan.Deployment
-	engine *core.Config
-	search *executor.Search
-	cell   plan.Cell // of a plan without find
+	of      plan.Deployment
+	engines []*core.Config // of the devices, in their order
+	search  *executor.Search
+	cell    plan.Cell // of a plan without find
 }
 
 // Run rehearses a plan. The same plan and seed have the same result.
@@ -72,25 +75,24 @@ func Run(ctx context.Context, c Config) (*Result, error) { return run(ctx, c, Ma
 // run is Run with another bound of work, which its jobs share evenly.
 func run(ctx context.Context, c Config, work int) (*Result, error) {
 	r := &rehearsal{Config: c, inputs: workload.New(c.Plan), first: map[rundir.Key]int{}}
-	out := &Result{Trials: map[rundir.Key]*result.Outcome{}, Unknown: map[string]string{}, Cut: map[string]bool{}}
+	out := &Result{Trials: map[rundir.Key]*result.Outcome{}, Launches: map[string]int{}, Unknown: map[string]string{}, Cut: map[string]bool{}}
 	if err := r.claim(); err != nil {
 		return nil, err
 	}
 	var jobs []job
 	for _, d := range c.Deployments {
-		engine, err := c.Engine(d.Server)
+		engines, err := c.engines(d.Server)
 		if err != nil {
 			out.Unknown[d.ID] = err.Error()
 			continue
 		}
-		engine.Jitter = Jitter
 		if c.Plan.Find == nil {
 			for _, cell := range d.Cells {
-				jobs = append(jobs, job{of: d, engine: engine, cell: cell})
+				jobs = append(jobs, job{of: d, engines: engines, cell: cell})
 			}
 		}
 		for _, s := range executor.Searches(c.Plan, d.Cells) {
-			jobs = append(jobs, job{of: d, engine: engine, search: &s})
+			jobs = append(jobs, job{of: d, engines: engines, search: &s})
 		}
 	}
 	var mu sync.Mutex
@@ -98,10 +100,11 @@ func run(ctx context.Context, c Config, work int) (*Result, error) {
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	for _, j := range jobs {
 		g.Go(func() error {
-			trials, err := r.job(ctx, j, work/len(jobs))
+			trials, launches, err := r.job(ctx, j, work/len(jobs))
 			mu.Lock()
 			defer mu.Unlock()
 			maps.Copy(out.Trials, trials)
+			out.Launches[j.of.ID] = max(out.Launches[j.of.ID], launches) // which its jobs share
 			if errors.Is(err, virtual.ErrWork) {
 				out.Cut[j.of.ID] = true
 				return nil
@@ -110,6 +113,22 @@ func run(ctx context.Context, c Config, work int) (*Result, error) {
 		})
 	}
 	return out, g.Wait()
+}
+
+// engines are those of a server on each of the devices.
+func (c *Config) engines(s plan.Server) (list []*core.Config, err error) {
+	speeds := c.Devices
+	if len(speeds) == 0 {
+		speeds = []float64{1}
+	}
+	for _, speed := range speeds {
+		engine, err := c.Engine(s, speed)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, engine)
+	}
+	return list, nil
 }
 
 // A rehearsal is one under way. Its jobs share nothing that changes.
@@ -135,12 +154,12 @@ func (r *rehearsal) claim() (err error) {
 }
 
 // job runs the trials of a job, whose servers may compute so many tokens. What it returns
-// with an error are those before it.
-func (r *rehearsal) job(ctx context.Context, j job, work int) (map[rundir.Key]*result.Outcome, error) {
-	trials := map[rundir.Key]*result.Outcome{}
+// with an error are the trials and launches before it.
+func (r *rehearsal) job(ctx context.Context, j job, work int) (trials map[rundir.Key]*result.Outcome, launches int, err error) {
+	trials = map[rundir.Key]*result.Outcome{}
 	run := func(cell plan.Cell, n int) (*result.Outcome, error) {
 		key := rundir.Key{Cell: cell.ID, Trial: n}
-		t := trial{rehearsal: r, job: j, cell: cell, n: n, first: r.first[key]}
+		t := trial{rehearsal: r, job: j, cell: cell, n: n, first: r.first[key], launch: launches}
 		o, took, err := t.run(ctx, work)
 		if work -= took; err != nil {
 			return nil, fmt.Errorf("rehearse %s: %w", executor.Label(cell), err)
@@ -153,27 +172,51 @@ func (r *rehearsal) job(ctx context.Context, j job, work int) (map[rundir.Key]*r
 	}
 	if j.search == nil {
 		for n := 1; n <= r.Plan.Repeats.Most(); n++ {
+			launches = r.Plan.Repeats.Launches(n)
 			if _, err := run(j.cell, n); err != nil {
-				return trials, err
+				return trials, launches, err
 			}
 		}
-		return trials, nil
+		return trials, launches, nil
 	}
+	launches = 1
 	var outcomes []search.Outcome
 	for {
 		p, ok := search.Next(j.search.Settings, outcomes)
 		if !ok {
-			return trials, nil
+			return trials, launches, nil
 		}
-		o, err := run(j.search.Cells[p.Level], p.Trial)
+		cell := j.search.Cells[p.Level]
+		taken := search.Taken(j.search.Settings, outcomes, p)
+		if slices.Contains(taken, r.device(launches)) {
+			launches++
+		}
+		var o *result.Outcome
+		if on := r.device(launches); slices.Contains(taken, on) {
+			t := trial{rehearsal: r, job: j, cell: cell, n: p.Trial, launch: launches}
+			if o, err = t.seen(); err == nil {
+				trials[j.search.Key(p)] = o
+			}
+		} else {
+			o, err = run(cell, p.Trial)
+		}
 		if err != nil {
-			return trials, err
+			return trials, launches, err
 		}
-		if j.search.Devices > 1 { // all alike
-			o.Row[col.GPUUUID] = fmt.Sprintf("simulated-%d", p.Device+1)
+		if j.search.Devices > 1 {
+			o.Row[col.GPUUUID] = r.device(launches)
 		}
 		one := search.Of(o)
 		one.Probe = p
 		outcomes = append(outcomes, one)
 	}
+}
+
+// device is the id of that of a launch, from 1.
+func (r *rehearsal) device(launch int) string {
+	n := launch
+	if len(r.Devices) > 0 {
+		n = 1 + (launch-1)%len(r.Devices)
+	}
+	return fmt.Sprintf("simulated-%d", n)
 }

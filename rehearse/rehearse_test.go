@@ -3,6 +3,7 @@ package rehearse
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"testing"
 
@@ -21,12 +22,12 @@ import (
 )
 
 // engine is the simulated engine of a test's servers.
-func engine(s plan.Server) (*core.Config, error) {
+func engine(s plan.Server, speed float64) (*core.Config, error) {
 	args := map[string]any{}
 	for _, a := range s.Args {
 		args[a.Name] = a.Value
 	}
-	return predict.Engine(predict.Server{Engine: "vllm", Model: "Qwen/Qwen2.5-7B-Instruct", GPU: s.GPU, Args: args})
+	return predict.Engine(predict.Server{Engine: "vllm", Model: "Qwen/Qwen2.5-7B-Instruct", GPU: s.GPU, Args: args, Speed: speed})
 }
 
 func config(t *testing.T, lines ...string) Config {
@@ -127,15 +128,90 @@ func TestRun_cache(t *testing.T) {
 	}
 }
 
+// Launches get the devices of the backend by turns. A search confirms its load on each, the
+// answer is that of the slowest, and a device that comes again is left as a run leaves it.
+func TestRun_devices(t *testing.T) {
+	t.Parallel()
+	lines := []string{
+		`matrix: {engine: vllm, gpu: l40s, max_tokens: 8}`,
+		`load: {requests: 150, prompts: {input_tokens: 400}}`,
+		`find: {axis: request_rate, from: 5, to: 80, within: 25%, devices: 3, objectives: {fast: p90_ttft_ms < 300}}`,
+	}
+	for _, of := range []struct {
+		speeds   []float64
+		launches int
+		order    []int // of devices by the load that is certified on them, the least first
+	}{
+		{[]float64{1, 0.5, 2}, 3, []int{1, 0, 2}},
+		{[]float64{0.5, 1}, 7, []int{0, 1}}, // after two devices they come again: five launches more
+		{nil, 3, nil},
+	} {
+		c := config(t, lines...)
+		c.Devices = of.speeds
+		r, err := Run(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := answers(t, c, r)[0]
+		if got := r.Launches[c.Deployments[0].ID]; got != of.launches {
+			t.Errorf("devices %v: %d launches, want %d", of.speeds, got, of.launches)
+		}
+		if of.order == nil {
+			if len(a.Devices) != 3 {
+				t.Errorf("devices that are all alike: %+v", a.Devices)
+			}
+			continue
+		}
+		if len(a.Devices) != len(of.order) {
+			t.Fatalf("devices %v: %+v", of.speeds, a.Devices)
+		}
+		last := 0.0
+		for _, i := range of.order {
+			d := a.Devices[i]
+			if d.ID != fmt.Sprintf("simulated-%d", i+1) || d.Capacity == nil || *d.Capacity <= last {
+				t.Errorf("devices %v: %+v", of.speeds, a.Devices)
+				break
+			}
+			last = *d.Capacity
+		}
+		if least := a.Devices[of.order[0]].Capacity; a.Capacity == nil || *a.Capacity != *least {
+			t.Errorf("devices %v: the answer is %v, on the slowest %v", of.speeds, a.Capacity, *least)
+		}
+	}
+}
+
+// Trials of a grid are on the devices of their launches.
+func TestRun_devicesOfLaunches(t *testing.T) {
+	t.Parallel()
+	lines := []string{`matrix: {engine: vllm, gpu: l40s, concurrency: 1}`, `load: {requests: 20, max_tokens: 64, prompts: {input_tokens: 100}}`}
+	for repeats, launches := range map[string]int{`repeats: {n: 3, launch: each}`: 3, `repeats: 3`: 1} {
+		c := config(t, append(lines, repeats)...)
+		c.Devices = []float64{1, 0.5}
+		r, err := Run(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := c.Deployments[0]
+		var took []float64
+		for n := 1; n <= 3; n++ {
+			took = append(took, r.Trials[rundir.Key{Cell: d.Cells[0].ID, Trial: n}].Row.Float(col.P50E2EMs))
+		}
+		second := took[1] / took[0]
+		if slow := second > 1.7 && second < 2.3; r.Launches[d.ID] != launches || slow != (launches == 3) || math.Abs(took[2]/took[0]-1) > 0.1 {
+			t.Errorf("%s: %d launches, p50 E2E %v ms", repeats, r.Launches[d.ID], took)
+		}
+	}
+}
+
 // A rehearsal says what it cannot rehearse, and ends with its context.
 func TestRun_unknown(t *testing.T) {
 	t.Parallel()
 	c := config(t, searching...)
-	c.Engine = func(s plan.Server) (*core.Config, error) {
+	c.Engine = func(s plan.Server, speed float64) (*core.Config, error) {
 		if s.GPU == "l40s" {
 			return nil, errors.New("no such card")
 		}
-		return engine(s)
+		return engine(s, speed)
 	}
 	r, err := Run(t.Context(), c)
 	if err != nil || r.Unknown[c.Deployments[0].ID] != "no such card" || len(r.Unknown) != 1 || len(r.Trials) == 0 {
@@ -170,11 +246,11 @@ func TestRun_turns(t *testing.T) {
 		`load: {requests_per_worker: 30, max_tokens: 64, output: natural, think_time: 1s, conversation: {turns: 6}, prompts: {input_tokens: 300}}`,
 	)
 	r := &rehearsal{Config: c, inputs: workload.New(c.Plan)}
-	engine, err := c.Engine(c.Deployments[0].Server)
+	engine, err := c.Engine(c.Deployments[0].Server, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	one := trial{rehearsal: r, job: job{of: c.Deployments[0], engine: engine}, cell: c.Deployments[0].Cells[0], n: 1}
+	one := trial{rehearsal: r, job: job{of: c.Deployments[0], engines: []*core.Config{engine}}, cell: c.Deployments[0].Cells[0], n: 1}
 	requests, err := one.send(t.Context(), virtual.New(virtual.Server{Engine: *engine, Ask: one.ask, Work: MaxWork}))
 	if err != nil {
 		t.Fatal(err)

@@ -24,16 +24,17 @@ import (
 // A trial is one trial of one cell.
 type trial struct {
 	*rehearsal
-	job   job
-	cell  plan.Cell
-	n     int // from 1
-	first int // of the given prompts
+	job    job
+	cell   plan.Cell
+	n      int // from 1
+	first  int // of the given prompts
+	launch int // whose server it is on, from 1
 }
 
 // run rehearses the trial. work is how many tokens its server may compute, and took how
 // many it has.
 func (t *trial) run(ctx context.Context, work int) (o *result.Outcome, took int, err error) {
-	engine := *t.job.engine
+	engine := *t.job.engines[(t.launch-1)%len(t.job.engines)]
 	engine.Seed = t.Plan.Seed + uint64(t.n)
 	server := virtual.New(virtual.Server{Engine: engine, Ask: t.ask, Work: max(1, work)})
 	requests, err := t.send(ctx, server)
@@ -51,13 +52,24 @@ func (t *trial) run(ctx context.Context, work int) (o *result.Outcome, took int,
 		columns[col.PrefixCacheHitRate] = float64(looks.PrefixHits) / float64(looks.PrefixQueries)
 	}
 	began := time.Unix(0, 0).UTC() // as far as an outcome says it
-	of := outcome.Trial{Plan: t.Plan, RunID: "rehearsal", Cell: t.cell, Label: executor.Label(t.cell), Number: t.n, Attempt: 1, Simulated: true}
-	up := &outcome.Server{Terms: backends.Terms{USDPerHour: t.USDPerHour(t.job.of)}}
-	o, err = outcome.Of(of, up, outcome.Measured{
+	o, err = t.outcome(outcome.Measured{
 		Started: began, Finished: began.Add(server.Now()),
 		Requests: requests, Span: timeline.Assign(requests, l.Concurrency), Columns: columns,
 	}, outcome.End{})
 	return o, server.Work(), err
+}
+
+// seen is the trial if it is not run, because its server is on a device that was measured.
+func (t *trial) seen() (*result.Outcome, error) {
+	began := time.Unix(0, 0).UTC()
+	return t.outcome(outcome.Measured{Started: began, Finished: began}, outcome.End{Skip: executor.DeviceSeen(t.device(t.launch))})
+}
+
+// outcome is that of what was measured, or of the end without it.
+func (t *trial) outcome(m outcome.Measured, end outcome.End) (*result.Outcome, error) {
+	of := outcome.Trial{Plan: t.Plan, RunID: "rehearsal", Cell: t.cell, Label: executor.Label(t.cell), Number: t.n, Attempt: 1, Simulated: true}
+	up := &outcome.Server{Terms: backends.Terms{USDPerHour: t.USDPerHour(t.job.of)}}
+	return outcome.Of(of, up, m, end)
 }
 
 // send sends the warm-up of a trial and its load, and returns their requests by number.

@@ -48,6 +48,7 @@ type Rehearsal struct {
 	Searches  []Predicted      `json:"searches"` // empty without find
 	Cells     []PredictedCell  `json:"cells"`    // empty with find
 	Missing   []PredictedNever `json:"not_rehearsed"`
+	Ignored   []string         `json:"ignored,omitempty"` // keys of the plan that a run follows and the rehearsal did not
 }
 
 // readRehearsal reads what was predicted of a run; nil if nothing was, or if the file is gone,
@@ -102,9 +103,10 @@ type Simulator struct {
 	MemoryEfficiency  float64     `json:"memory_efficiency"`  // share of the data sheet's bandwidth
 	ComputeEfficiency float64     `json:"compute_efficiency"` // share of its operations
 	StepOverhead      float64     `json:"step_overhead_ms"`
-	Turn              float64     `json:"turn_ms"`          // from a server's last token to its client's next request
-	Jitter            float64     `json:"jitter"`           // standard deviation of the logarithm of a step's time
-	Fitted            []FittedFor `json:"fitted,omitempty"` // servers with measured rates in place of the first three
+	Turn              float64     `json:"turn_ms"`           // from a server's last token to its client's next request
+	Jitter            float64     `json:"jitter"`            // standard deviation of the logarithm of a step's time
+	Devices           []float64   `json:"devices,omitempty"` // how fast the GPUs are that launches get by turns; all are alike without
+	Fitted            []FittedFor `json:"fitted,omitempty"`  // servers with measured rates in place of the first three
 }
 
 // A FittedFor is a file of sweep fit, whose rates the servers of an engine on a GPU have.

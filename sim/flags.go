@@ -121,7 +121,7 @@ func parseFlags(args []string, help io.Writer) (*flags, error) {
 	fs.BoolVar(&f.logRequests, "enable-log-requests", false, "a line of the log for each request")
 	fs.BoolVar(&noLogRequests, "no-enable-log-requests", false, "none")
 	fs.Uint64Var(&f.seed, "seed", 0, "`seed` of texts, natural lengths and jitter")
-	fs.Float64Var(&f.jitter, "jitter", 0.01, "standard deviation of the logarithm of a step's time")
+	fs.Float64Var(&f.jitter, "jitter", core.Jitter, "standard deviation of the logarithm of a step's time")
 	fs.StringVar(&f.device, "card", "", "`name` of the GPU, from which its UUID is made; default the port and the seed")
 	fs.Float64Var(&f.speed, "card-speed", 1, "how fast the GPU is beside others of its kind, a `factor`")
 	fs.StringVar(&f.fitted, "fitted", "", "`file` of sweep fit, whose rates are those of this GPU; default the data sheet's")

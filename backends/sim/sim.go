@@ -19,6 +19,7 @@ import (
 	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/internal/local"
 	engine "sweep.dev/sweep/sim"
+	"sweep.dev/sweep/sim/core"
 	"sweep.dev/sweep/sim/fitted"
 )
 
@@ -38,7 +39,7 @@ type Config struct {
 }
 
 // DefaultConfig holds the defaults of a plan's keys.
-var DefaultConfig = Config{TimeScale: 1, Jitter: 0.01}
+var DefaultConfig = Config{TimeScale: 1, Jitter: core.Jitter}
 
 // A Backend starts simulated servers on this machine. See package local for
 // ports, and for how leftovers are found.
@@ -52,7 +53,7 @@ var (
 	_ backends.Backend    = (*Backend)(nil)
 	_ backends.Simulator  = (*Backend)(nil)
 	_ backends.TimeScaler = (*Backend)(nil)
-	_ backends.Fitted     = (*Backend)(nil)
+	_ backends.Computable = (*Backend)(nil)
 )
 
 // Factory makes simulators.
@@ -114,8 +115,17 @@ func (b *Backend) Simulated() bool { return true }
 // TimeScale is that of the configuration, the same for all servers.
 func (b *Backend) TimeScale() float64 { return b.config.TimeScale }
 
-// FittedTo is the file of the configuration, whose rates all servers have.
-func (b *Backend) FittedTo() string { return b.config.Fitted }
+// Simulation is what the configuration says of the arithmetic of servers.
+func (b *Backend) Simulation() backends.Simulation {
+	s := backends.Simulation{Jitter: b.config.Jitter, Devices: b.config.Devices, Fitted: b.config.Fitted}
+	if len(b.config.Faults) > 0 {
+		s.Started = append(s.Started, "backend.faults")
+	}
+	if b.config.StartDelay > 0 {
+		s.Started = append(s.Started, "backend.start_delay")
+	}
+	return s
+}
 
 // argv is the command line of one replica.
 func (b *Backend) argv(spec backends.Spec, role backends.Role, at backends.Address) ([]string, error) {

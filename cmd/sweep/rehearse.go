@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v3"
@@ -24,6 +25,7 @@ import (
 	"sweep.dev/sweep/report/capacity"
 	"sweep.dev/sweep/report/draw"
 	"sweep.dev/sweep/report/ending"
+	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/rundir"
 	"sweep.dev/sweep/sim/core"
@@ -85,6 +87,7 @@ type rehearsed struct {
 	result  *rehearse.Result
 	servers []server
 	rates   []rates
+	of      backends.Simulation // of all servers
 }
 
 // rehearse rehearses the cells of the deployments that a run would launch. Servers have the
@@ -95,7 +98,8 @@ func (a *app) rehearse(ctx context.Context, p planned, asked, only func(plan.Cel
 	if err != nil {
 		return nil, &usage{fmt.Errorf("--fitted: %w", err)}
 	}
-	if fit, err = withPlans(fit, p); err != nil {
+	of := simulation(p)
+	if fit, err = withPlans(fit, p, of.Fitted); err != nil {
 		return nil, err
 	}
 	servers, err := a.serversOf(ctx, p)
@@ -107,7 +111,10 @@ func (a *app) rehearse(ctx context.Context, p planned, asked, only func(plan.Cel
 		price[s.of.ID] = s.price.USDPerHour
 	}
 	found, err := rehearse.Run(ctx, rehearse.Config{
-		Plan: p.plan, Deployments: p.deployments, Given: p.plugins.factory.Given, Engine: func(s plan.Server) (*core.Config, error) { return simulatedEngine(s, fit) },
+		Plan: p.plan, Deployments: p.deployments, Given: p.plugins.factory.Given, Devices: of.Devices,
+		Engine: func(s plan.Server, speed float64) (*core.Config, error) {
+			return simulatedEngine(s, fit, of.Jitter, speed)
+		},
 		USDPerHour: func(d plan.Deployment) float64 { return price[d.ID] },
 	})
 	if err != nil {
@@ -121,7 +128,39 @@ func (a *app) rehearse(ctx context.Context, p planned, asked, only func(plan.Cel
 	if err != nil {
 		return nil, err
 	}
-	return &rehearsed{p, run, found, servers, fit}, nil
+	return &rehearsed{p, run, found, servers, fit, of}, nil
+}
+
+// simulation is what the plan says of its simulated servers. Those of another backend are as
+// the simulator has them.
+func simulation(p planned) backends.Simulation {
+	if b, ok := p.plugins.backend.(backends.Computable); ok {
+		return b.Simulation()
+	}
+	return backends.Simulation{Jitter: core.Jitter}
+}
+
+// ignored lists the keys of the plan that a rehearsal does not follow.
+func (r *rehearsed) ignored() []string {
+	var keys []string
+	add := func(key string, has func(plan.Load) bool) {
+		for _, d := range r.deployments {
+			if slices.ContainsFunc(d.Cells, func(c plan.Cell) bool { return has(c.Load) }) {
+				keys = append(keys, key)
+				return
+			}
+		}
+	}
+	add("load.until", func(l plan.Load) bool { return l.Until != nil })
+	add("load.stop", func(l plan.Load) bool { return l.Stop != nil })
+	add("load.probe", func(l plan.Load) bool { return l.Probe != nil })
+	if r.plan.Adapt != nil {
+		keys = append(keys, "adapt")
+	}
+	if r.plan.Repeats.Until != nil {
+		keys = append(keys, "repeats.until")
+	}
+	return append(keys, r.of.Started...)
 }
 
 // A rates is a file of sweep fit, and which servers have what it says.
@@ -168,26 +207,25 @@ func ratesOf(files []string, deployments []plan.Deployment) ([]rates, error) {
 
 // withPlans adds the rates that the plan's own simulator gives its servers, whichever engine
 // and GPU they are of, for the servers that have none yet.
-func withPlans(all []rates, p planned) ([]rates, error) {
-	b, ok := p.plugins.backend.(backends.Fitted)
-	if !ok || b.FittedTo() == "" {
+func withPlans(all []rates, p planned, file string) ([]rates, error) {
+	if file == "" {
 		return all, nil
 	}
-	profile, err := fitted.Read(b.FittedTo())
+	profile, err := fitted.Read(file)
 	if err != nil {
 		return nil, &usage{fmt.Errorf("backend.fitted: %w", err)}
 	}
 	for _, d := range p.deployments {
 		has := slices.ContainsFunc(all, func(r rates) bool { return r.of(d.Server) })
 		if _, unknown := simulable(d.Server); !has && unknown == nil {
-			all = append(all, rates{b.FittedTo(), d.Server.Engine, d.Server.GPU, profile})
+			all = append(all, rates{file, d.Server.Engine, d.Server.GPU, profile})
 		}
 	}
 	return all, nil
 }
 
 // simulatedEngine is the simulated engine of a server. The error says why there is none.
-func simulatedEngine(s plan.Server, fit []rates) (*core.Config, error) {
+func simulatedEngine(s plan.Server, fit []rates, jitter, speed float64) (*core.Config, error) {
 	arithmetic, err := simulable(s)
 	if err != nil {
 		return nil, err
@@ -195,6 +233,7 @@ func simulatedEngine(s plan.Server, fit []rates) (*core.Config, error) {
 	if i := slices.IndexFunc(fit, func(r rates) bool { return r.of(s) }); i >= 0 {
 		arithmetic.Fitted = fit[i].file
 	}
+	arithmetic.Jitter, arithmetic.Speed = &jitter, speed
 	return predict.Engine(arithmetic)
 }
 
@@ -226,6 +265,9 @@ func (r *rehearsed) said(page *draw.Document, style draw.Style) bool {
 	page.Text("  " + constants())
 	for _, f := range r.rates {
 		page.Text("  " + plaintext.Line(f.String()))
+	}
+	if keys := r.ignored(); len(keys) > 0 {
+		page.Text("  not rehearsed: " + strings.Join(keys, ", ") + " of the plan, which a run follows")
 	}
 	for _, d := range r.deployments {
 		label := executor.ServerLabel(d)
@@ -262,22 +304,26 @@ type taking struct {
 }
 
 func (r *rehearsed) takes() (t taking) {
+	of := r.plugins.traits()
+	of.scale = 1 // of virtual time
 	usd, priced := 0.0, true
 	for _, s := range r.servers {
 		t.part = t.part || r.result.Unknown[s.of.ID] != "" || r.result.Cut[s.of.ID]
 		if s.skipped || r.result.Unknown[s.of.ID] != "" {
 			continue
 		}
-		took := s.about.starts
+		launches := r.result.Launches[s.of.ID]
+		took, _ := launchEstimate(r.plan, s.of.Server, of)
+		took *= time.Duration(launches)
 		for _, c := range s.of.Cells {
 			for n := 1; n <= r.plan.Repeats.Most(); n++ {
-				if o := r.result.Trials[rundir.Key{Cell: c.ID, Trial: n}]; o != nil {
+				if o := r.result.Trials[rundir.Key{Cell: c.ID, Trial: n}]; o != nil && o.Row[col.Status] != result.StatusSkipped {
 					t.trials++
 					took += o.FinishedAt.Sub(o.StartedAt)
 				}
 			}
 		}
-		t.pods += s.about.launches
+		t.pods += launches
 		t.took += took
 		usd += s.price.USDPerHour * took.Hours()
 		priced = priced && s.price.Known
@@ -307,9 +353,9 @@ func (r *rehearsed) kept() report.Rehearsal {
 		Version: report.RehearsalVersion, Plan: r.plan.Name, Seed: r.plan.Seed, Trials: t.trials, Hours: t.took.Hours(), USD: t.usd,
 		Simulator: report.Simulator{
 			Sweep: version(), MemoryEfficiency: core.MemoryEfficiency, ComputeEfficiency: core.ComputeEfficiency,
-			StepOverhead: core.StepOverhead.Seconds() * 1000, Turn: virtual.Turn.Seconds() * 1000, Jitter: rehearse.Jitter,
+			StepOverhead: core.StepOverhead.Seconds() * 1000, Turn: virtual.Turn.Seconds() * 1000, Jitter: r.of.Jitter, Devices: r.of.Devices,
 		},
-		Searches: capacity.Predicted(r.run), Cells: []report.PredictedCell{}, Missing: []report.PredictedNever{},
+		Ignored: r.ignored(), Searches: capacity.Predicted(r.run), Cells: []report.PredictedCell{}, Missing: []report.PredictedNever{},
 	}
 	for _, f := range r.rates {
 		out.Simulator.Fitted = append(out.Simulator.Fitted, report.FittedFor{File: f.file, Engine: f.engine, GPU: f.gpu, Model: f.Model, RunID: f.Source.RunID})

@@ -85,6 +85,49 @@ func TestRun_rehearseCells(t *testing.T) {
 	}
 }
 
+// A rehearsal has the jitter and the devices of the plan's simulator. A time_scale is of real
+// time, so it changes nothing, and keys that only started servers follow are named.
+func TestPlan_rehearseBackend(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	plain := strings.NewReplacer("[vllm, spread]", "vllm", "engines: {spread: {profile: vllm, args: {pipeline-parallel-size: 2}}}", "fingerprint: true").Replace(besidePlan)
+	of := func(plan, backend string) (stdout string) {
+		t.Helper()
+		write(t, filepath.Join(dir, "beside.yaml"), strings.Replace(plan, "backend: sim", "backend: {"+backend+"}", 1))
+		got := sweep(t, dir, nil, "plan", "--rehearse", "--json", "beside.yaml")
+		if got.code != exitOK {
+			t.Fatalf("%s: exit %d\n%s", backend, got.code, got.stderr)
+		}
+		return got.stdout
+	}
+	read := func(text string) (r report.Rehearsal) {
+		t.Helper()
+		if err := json.Unmarshal([]byte(text), &r); err != nil || len(r.Cells) != 1 {
+			t.Fatalf("%v\n%s", err, text)
+		}
+		return r
+	}
+	usual := of(plain, "kind: sim")
+	if scaled := of(plain, "kind: sim, time_scale: 20"); scaled != usual {
+		t.Errorf("with a time_scale\n%s\nwithout\n%s", scaled, usual)
+	}
+	even, uneven, slow := read(of(plain, "kind: sim, jitter: 0")), read(of(plain, "kind: sim, jitter: 1")), read(of(plain, "kind: sim, devices: [0.01]"))
+	if e := *even.Cells[0].E2E; *uneven.Cells[0].E2E < 1.3*e || *slow.Cells[0].E2E < 1.5*e {
+		t.Errorf("p95 E2E is %v ms without jitter, %v with it, %v on a slow device", e, *uneven.Cells[0].E2E, *slow.Cells[0].E2E)
+	}
+	if uneven.Simulator.Jitter != 1 || read(usual).Simulator.Jitter != 0.01 || !slices.Equal(slow.Simulator.Devices, []float64{0.01}) {
+		t.Errorf("%+v, %+v", uneven.Simulator, slow.Simulator)
+	}
+	write(t, filepath.Join(dir, "beside.yaml"), strings.NewReplacer(
+		"backend: sim", "backend: {kind: sim, faults: [every=100], start_delay: 1s}",
+		"max_tokens: 4", "max_tokens: 4, stop: {error_rate: 5%}",
+	).Replace(plain))
+	got := sweep(t, dir, nil, "plan", "--rehearse", "beside.yaml")
+	if want := "  not rehearsed: load.stop, backend.faults, backend.start_delay of the plan, which a run follows\n"; got.code != exitOK || !strings.Contains(got.stdout, want) {
+		t.Errorf("exit %d, want %q\n%s\n%s", got.code, want, got.stdout, got.stderr)
+	}
+}
+
 // fitFiles writes files of sweep fit.
 func fitFiles(t *testing.T, dir string, files map[string]fitted.Profile) {
 	t.Helper()

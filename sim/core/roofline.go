@@ -22,6 +22,9 @@ const (
 	StepOverhead = 200 * time.Microsecond
 	// LinkLatency is one all-reduce of a few bytes between GPUs of one host.
 	LinkLatency = 10 * time.Microsecond
+	// Jitter is the standard deviation of the logarithm of a step's time, of a server of
+	// which no other is wanted.
+	Jitter = 0.01
 )
 
 // Constants are what a server reaches of its data sheets, and what it costs beside that.
