@@ -31,7 +31,11 @@ func (n Namespace) Extend(ctx context.Context, o *Owner, lease time.Duration) er
 		return fmt.Errorf("job %s: how long its deadline runs already is not known: the Job has not started, or the API server's answers have no Date", o.Name)
 	}
 	now := time.Now()
-	seconds := deadline(wall(now).Sub(wall(o.seen)), lease, wall(o.Name.Expires).Sub(wall(now)))
+	return n.move(ctx, o, deadline(wall(now).Sub(wall(o.seen)), lease, wall(o.Name.Expires).Sub(wall(now))))
+}
+
+// move moves the deadline of an owner to so many seconds after its start.
+func (n Namespace) move(ctx context.Context, o *Owner, seconds int64) error {
 	patch := map[string]any{"metadata": map[string]string{"uid": o.UID}, "spec": map[string]any{"activeDeadlineSeconds": seconds}}
 	var j job
 	err := n.call(ctx, effect.KubeExtend, func(ctx context.Context) error {

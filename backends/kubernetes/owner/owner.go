@@ -46,8 +46,8 @@ type Namespace struct {
 	API     *kubeapi.Client
 	Name    string
 	Effects *effect.Effects
-	// Patience is how long a Job may take to start; 0 is 10 seconds. The cluster starts
-	// one at once that it is going to start.
+	// Patience is how long a Job may take to start, and an answer may be missing that is
+	// insisted on; 0 is 10 seconds. The cluster starts one at once that it is going to start.
 	Patience time.Duration
 }
 

@@ -39,7 +39,7 @@ func (l *launch) keep(ctx context.Context, until time.Time) error {
 	if err != nil {
 		return err
 	}
-	return denied(n.Extend(ctx, l.owner, time.Until(until)))
+	return denied(n.Insist(ctx, l.owner, time.Until(until)))
 }
 
 // Inspect implements [provision.Inspector]. A server in a pod has no key of sweep's, and
@@ -75,7 +75,7 @@ func (p provider) Resume(ctx context.Context, pod backends.Name, units []*provis
 	}
 	l.owner = o
 	begin := func(ctx context.Context) error {
-		err := n.Extend(ctx, o, p.b.place.Heartbeat)
+		err := n.TakeOver(ctx, o, p.b.place.Heartbeat)
 		if errors.Is(err, owner.ErrLost) {
 			return fmt.Errorf("%w: %w", backends.ErrNotFound, err)
 		}

@@ -145,6 +145,78 @@ func TestKeep_takeOver(t *testing.T) {
 	}
 }
 
+// cut carries out what moves the deadline of a Job, and cuts the connection before the
+// answer, as often as it is told to.
+func cut(f *kubetest.Server, unanswered func(seconds float64) bool) {
+	f.Before(func(w http.ResponseWriter, r *http.Request, do func()) bool {
+		if r.Method != http.MethodPatch || !strings.Contains(r.URL.Path, "/jobs/") {
+			return false
+		}
+		do()
+		var seconds float64
+		f.Edit(r.URL.Path, func(o kubetest.Object) { seconds = deadlineOf(o) })
+		if !unanswered(seconds) {
+			return false
+		}
+		if conn, _, err := http.NewResponseController(w).Hijack(); err == nil {
+			conn.Close()
+		}
+		return true
+	})
+}
+
+// A sign of life whose answer is lost was given all the same. What is kept has the time that
+// it was kept for, and what is taken over that of a heartbeat; if nobody answers, it has the
+// time again that it was kept for.
+func TestKeep_lostAnswer(t *testing.T) {
+	t.Parallel()
+	f := kubetest.Start(t)
+	f.Run()
+	dir := t.TempDir()
+	b, spec, err := made(nil, f.Kubeconfig, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec.Digest, spec.Expires = "digest", time.Now().Add(24*time.Hour)
+	var ledger backendtest.Ledger
+	d, err := b.Launch(t.Context(), spec, &ledger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ref := termsOf(t, d).Ref
+	var lost atomic.Int64
+	cut(f, func(seconds float64) bool { return seconds > 7000 && lost.Add(1) == 1 })
+	k, _ := d.(backends.Keeper)
+	if err := k.Keep(t.Context(), time.Now().Add(2*time.Hour)); err != nil {
+		t.Errorf("it was not kept, for an answer that was lost: %v", err)
+	}
+	kept := deadline(t, f)
+	if kept < 7190 || kept > 7230 || lost.Load() < 2 {
+		t.Errorf("the cluster ends it after %v s, want 7200; %d answers", kept, lost.Load())
+	}
+
+	spec.RunID = "run2"
+	cut(f, func(seconds float64) bool { return seconds < 7000 }) // all of the take-over
+	if _, err := b.Adopt(t.Context(), spec, ref); err == nil || errors.Is(err, backends.ErrNotFound) {
+		t.Fatalf("it was taken over without an answer: %v", err)
+	}
+	if at := deadline(t, f); at != kept || len(f.Pods()) != 1 {
+		t.Errorf("after a take-over without an answer the cluster ends it after %v s, pods %q; it was kept for %v s", at, f.Pods(), kept)
+	}
+
+	lost.Store(0)
+	cut(f, func(seconds float64) bool { return seconds < 7000 && lost.Add(1) == 1 })
+	if d, err = b.Adopt(t.Context(), spec, ref); err != nil {
+		t.Fatalf("it was not taken over, for an answer that was lost: %v", err)
+	}
+	if at := deadline(t, f); at < 590 || at > 690 || lost.Load() < 2 {
+		t.Errorf("the cluster ends it after %v s, want 600: the default heartbeat; %d answers", at, lost.Load())
+	}
+	if err := d.Stop(t.Context()); err != nil || len(f.Paths()) != 0 {
+		t.Errorf("%v, left are %q", err, f.Paths())
+	}
+}
+
 // A heartbeat that is on its way while the deployment is kept does not move its end: an API
 // server carries out what its client gave up.
 func TestKeep_lateHeartbeat(t *testing.T) {
@@ -210,16 +282,13 @@ func deadline(t *testing.T, f *kubetest.Server) (seconds float64) {
 	if len(all) != 1 {
 		t.Fatalf("Jobs %q", all)
 	}
-	f.Edit(all[0], func(o kubetest.Object) {
-		text, _ := json.Marshal(o)
-		var j struct {
-			Spec struct{ ActiveDeadlineSeconds float64 }
-		}
-		if err := json.Unmarshal(text, &j); err != nil {
-			t.Error(err)
-		}
-		seconds = j.Spec.ActiveDeadlineSeconds
-	})
+	f.Edit(all[0], func(o kubetest.Object) { seconds = deadlineOf(o) })
+	return seconds
+}
+
+func deadlineOf(job kubetest.Object) float64 {
+	spec, _ := job["spec"].(map[string]any)
+	seconds, _ := spec["activeDeadlineSeconds"].(float64)
 	return seconds
 }
 
