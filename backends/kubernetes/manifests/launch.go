@@ -21,6 +21,8 @@ const (
 	defaultLife = 24 * time.Hour
 	// longestBeat bounds the time between two signs of life.
 	longestBeat = time.Minute
+	// watchEvery is the time between two looks at the pods of a launch that is ready.
+	watchEvery = 2 * time.Second
 	// releasePatience is how long what a failed launch has made may take to go.
 	releasePatience = 2 * time.Minute
 )
@@ -45,11 +47,13 @@ type Running struct {
 
 	of    *Launcher
 	owner *owner.Owner
+	up    chan struct{} // closed when all objects are ready
 	done  chan struct{}
-	quiet func() // ends the signs of life, and waits for their end
+	quiet func() // ends the signs of life and the looks at the pods, and waits for their end
 
-	mu  sync.Mutex
-	err error
+	over sync.Once // done is closed
+	mu   sync.Mutex
+	err  error
 }
 
 // Launch makes the objects and returns when they are ready. Before anything is made it
@@ -66,7 +70,7 @@ func (l *Launcher) Launch(ctx context.Context, spec backends.Spec, ledger backen
 	}
 	name := backends.NewName(spec.Owner, spec.RunID, expires)
 	run := &Running{
-		of: l, Since: time.Now(), done: make(chan struct{}), quiet: func() {},
+		of: l, Since: time.Now(), up: make(chan struct{}), done: make(chan struct{}), quiet: func() {},
 		Ref: backends.Ref{Kind: l.Kind, RunID: spec.RunID, Pod: spec.Pod, Name: name.String(), Details: map[string]string{DetailObjects: owner.RefsText(release.Refs())}},
 	}
 	maps.Copy(run.Ref.Details, l.At)
@@ -81,6 +85,7 @@ func (l *Launcher) Launch(ctx context.Context, spec backends.Spec, ledger backen
 		return nil, errors.Join(err, run.GiveBack(ctx, ledger))
 	}
 	run.Ready = time.Now()
+	close(run.up)
 	return run, nil
 }
 
@@ -99,7 +104,7 @@ func (r *Running) start(ctx context.Context, release *Release, name backends.Nam
 	if err := record(backends.Transition{State: backends.Created, Ref: &ref}); err != nil {
 		return err
 	}
-	r.beat(ctx)
+	r.begin(ctx)
 	if err := r.of.In.Note(ctx, own, release.Refs()); err != nil {
 		return err
 	}
@@ -123,31 +128,67 @@ func (r *Running) start(ctx context.Context, release *Release, name backends.Nam
 	return err
 }
 
-// beat gives signs of life until quiet is called. A launch that the cluster has ended is
-// done.
-func (r *Running) beat(ctx context.Context) {
+// begin gives signs of life, and looks at the pods once they are ready, until quiet is
+// called.
+func (r *Running) begin(ctx context.Context) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		tick := time.NewTicker(min(r.of.Lease/4, longestBeat))
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-			}
-			if err := r.of.In.Extend(ctx, r.owner, r.of.Lease); errors.Is(err, owner.ErrLost) && ctx.Err() == nil {
-				r.mu.Lock()
-				r.err = fmt.Errorf("the cluster has ended the deployment: %w", err)
-				r.mu.Unlock()
-				close(r.done)
+	var both sync.WaitGroup
+	both.Go(func() { r.beat(ctx) })
+	both.Go(func() { r.watch(ctx) })
+	r.quiet = sync.OnceFunc(func() { cancel(); both.Wait() })
+}
+
+// beat gives signs of life until ctx ends. A launch that the cluster has ended is done.
+func (r *Running) beat(ctx context.Context) {
+	tick := time.NewTicker(min(r.of.Lease/4, longestBeat))
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if err := r.of.In.Extend(ctx, r.owner, r.of.Lease); errors.Is(err, owner.ErrLost) && ctx.Err() == nil {
+			r.end(fmt.Errorf("the cluster has ended the deployment: %w", err))
+			return
+		}
+	}
+}
+
+// watch looks at the pods of a launch that is ready, until ctx ends. One whose node is lost
+// ends the launch: nothing else says so, and what is asked of its servers waits for ever.
+// What else becomes of a pod is for whoever measures the stack.
+func (r *Running) watch(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+		return
+	case <-r.up:
+	}
+	by := judges{}
+	for {
+		pods, err := podsOf(ctx, r.of.In, r.Ref.Name)
+		for i := 0; err == nil && i < len(pods); i++ {
+			if why := by.stranded(&pods[i], time.Now()); why != nil {
+				r.end(why)
 				return
 			}
 		}
-	}()
-	r.quiet = sync.OnceFunc(func() { cancel(); <-ended })
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(watchEvery):
+		}
+	}
+}
+
+// end says that the launch is done, and why, once.
+func (r *Running) end(why error) {
+	r.over.Do(func() {
+		r.mu.Lock()
+		r.err = why
+		r.mu.Unlock()
+		close(r.done)
+	})
 }
 
 // recorder records transitions of a pod.
@@ -174,7 +215,7 @@ func (r *Running) GiveBack(ctx context.Context, ledger backends.Ledger) error {
 // Owner is what owns the objects of the launch.
 func (r *Running) Owner() *owner.Owner { return r.owner }
 
-// Done is closed when the cluster has ended the launch.
+// Done is closed when the cluster has ended the launch, or a node of its pods is lost.
 func (r *Running) Done() <-chan struct{} { return r.done }
 
 // Err says why, after Done.

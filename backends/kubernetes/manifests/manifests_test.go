@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -378,6 +379,48 @@ func TestRunning_lost(t *testing.T) {
 	}
 	if err := run.Stop(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// A launch whose pod is on a lost node is done: the cluster deletes the pod, or takes its
+// Ready away and nothing more.
+func TestRunning_lostNode(t *testing.T) {
+	t.Parallel()
+	for name, conditions := range map[string]string{
+		"deleted": `{"type":"DisruptionTarget","status":"True","reason":"DeletionByTaintManager","message":"Taint manager: deleting due to NoExecute taint"}`,
+		"marked":  `{"type":"ContainersReady","status":"True"},{"type":"Ready","status":"False"}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l, f := setup(t, decode)
+			var lost atomic.Bool
+			ready(f, func(w http.ResponseWriter, r *http.Request, do func()) bool {
+				if !lost.Load() || !strings.HasPrefix(r.URL.Query().Get("labelSelector"), owner.LabelLaunch+"=") {
+					return rehearse(w, r, do)
+				}
+				_, _ = w.Write([]byte(`{"items":[{"metadata":{"name":"done","uid":"u0"},"spec":{"nodeName":"gpu-2"},"status":{"phase":"Succeeded","conditions":[` + conditions + `]}},` +
+					`{"metadata":{"name":"decode-0","uid":"u1"},"spec":{"nodeName":"gpu-1"},"status":{"phase":"Running","conditions":[` + conditions + `],` +
+					`"containerStatuses":[{"name":"vllm","ready":true,"state":{"running":{}}}]}}]}`))
+				return true
+			})
+			run, err := l.Launch(t.Context(), asked(), &notebook{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			lost.Store(true)
+			select {
+			case <-run.Done():
+			case <-time.After(3 * time.Minute):
+				t.Fatal("the launch goes on")
+			}
+			if failed, ok := errors.AsType[*backends.Failure](run.Err()); !ok || failed.Class != "node" || failed.Hint == "" || !strings.Contains(run.Err().Error(), "pod decode-0: ") || !strings.Contains(run.Err().Error(), "its node is gpu-1") {
+				t.Errorf("%T: %v", run.Err(), run.Err())
+			}
+			lost.Store(false)
+			if err := run.Stop(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 

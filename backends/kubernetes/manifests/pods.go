@@ -25,6 +25,9 @@ type pod struct {
 		Name string `json:"name"`
 		UID  string `json:"uid"`
 	} `json:"metadata"`
+	Spec struct {
+		Node string `json:"nodeName"` // "" before it has one
+	} `json:"spec"`
 	Status kubeapi.PodStatus `json:"status"`
 }
 
@@ -84,12 +87,35 @@ func (j judges) of(uid, what string) *signs.Judge {
 	return j[uid]
 }
 
+// judge is the failure that facts of a pod are by now, nil for none. That of a node names it.
+func (j judges) judge(p *pod, facts []signs.Fact, now time.Time) *backends.Failure {
+	f, ok := errors.AsType[*backends.Failure](j.of(p.Metadata.UID, "pod "+p.Metadata.Name).Judge(facts, now))
+	if !ok {
+		return nil
+	}
+	if f.Class == signs.Node && p.Spec.Node != "" {
+		f.Err = fmt.Errorf("%w; its node is %s", f.Err, p.Spec.Node)
+	}
+	return f
+}
+
 // broken says why a pod will not become ready, nil for one that may.
 func (j judges) broken(p *pod, now time.Time) *backends.Failure {
-	if f, ok := errors.AsType[*backends.Failure](j.of(p.Metadata.UID, "pod "+p.Metadata.Name).Judge(p.facts(), now)); ok {
+	if f := j.judge(p, p.facts(), now); f != nil {
 		return f
 	}
 	return p.exhausted()
+}
+
+// stranded says why a pod that was ready is on a node that is lost, nil for another.
+func (j judges) stranded(p *pod, now time.Time) error {
+	if p.Status.Phase == "Succeeded" {
+		return nil
+	}
+	if f := j.judge(p, signs.OfPod(&p.Status), now); f != nil && f.Class == signs.Node {
+		return f
+	}
+	return nil
 }
 
 // Bounds of what an error has of logs.
