@@ -3,6 +3,7 @@ package across
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/quality"
+	"sweep.dev/sweep/report/compare"
 	"sweep.dev/sweep/report/paired"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
@@ -21,9 +23,11 @@ type Quality struct {
 	Deployments []Answered    `json:"deployments"`
 	Left        []paired.Left `json:"not_compared"`
 	Unread      []string      `json:"not_read"` // files of answers, and why
-	// Objectives are those of head that read a column of quality. With one, and with a bound
-	// of regressions, a deployment that answers worse is a regression.
-	Objectives  []string `json:"objectives"`
+	// Objectives are those of head of severity fail that read a column of quality. With one,
+	// and with a bound of regressions, a deployment that answers worse is a regression.
+	Objectives []string `json:"objectives"`
+	// Warned are those of severity warn, for which it is only reported.
+	Warned      []string `json:"warn_objectives"`
 	Regressions int      `json:"regressions"`
 
 	runs *paired.Runs
@@ -55,8 +59,9 @@ func qualityOf(base, head Side, pairs []pair, maxRegression float64) *Quality {
 	}
 	q := &Quality{
 		Deployments: []Answered{}, Left: append([]paired.Left{}, runs.Left...), Unread: append([]string{}, runs.Unread...),
-		Objectives: objectives(head.Plan), runs: runs,
+		runs: runs,
 	}
+	q.Objectives, q.Warned = objectives(head.Plan)
 	items := runs.Items()
 	for i := range runs.Sides {
 		s, l := &runs.Sides[i], runs.Link(i)
@@ -73,22 +78,26 @@ func qualityOf(base, head Side, pairs []pair, maxRegression float64) *Quality {
 // readsQuality matches the name of a column of quality in an expression.
 var readsQuality = regexp.MustCompile(`\bquality_[a-z_]+\b`)
 
-// objectives are those of a resolved plan that read a column of quality, by name.
-func objectives(plan json.RawMessage) []string {
+// objectives are those of a resolved plan that read a column of quality, by name: those of
+// severity fail, and those of severity warn.
+func objectives(plan json.RawMessage) (fail, warn []string) {
 	var p struct {
-		SLO map[string]struct{ Expr string } `json:"slo"`
+		SLO map[string]struct{ Expr, Severity string } `json:"slo"`
 	}
-	names := []string{}
+	fail, warn = []string{}, []string{}
 	if json.Unmarshal(plan, &p) != nil {
-		return names // a plan of another version: nobody has asked
+		return fail, warn // a plan of another version: nobody has asked
 	}
-	for name, o := range p.SLO {
-		if readsQuality.MatchString(o.Expr) {
-			names = append(names, name)
+	for _, name := range slices.Sorted(maps.Keys(p.SLO)) {
+		switch o := p.SLO[name]; {
+		case !readsQuality.MatchString(o.Expr):
+		case o.Severity == compare.SeverityWarn:
+			warn = append(warn, name)
+		default:
+			fail = append(fail, name)
 		}
 	}
-	slices.Sort(names)
-	return names
+	return fail, warn
 }
 
 // mostAnswered is how many deployments that cannot be told apart are listed without verbose.
@@ -116,12 +125,20 @@ func (q *Quality) lines(verbose bool) []string {
 		all = append(all, fmt.Sprintf("  quality of %s: cannot tell", humanize.Plural(more, "more deployment")))
 	}
 	if q.Worse() > 0 && len(q.Objectives) == 0 {
-		all = append(all, wrapIn(2, "a worse answer is no regression here: no objective of head reads a column of quality")...)
+		all = append(all, wrapIn(2, "a worse answer is no regression here: "+q.unread())...)
 	}
 	for _, text := range q.runs.LeftOut(verbose) {
 		all = append(all, wrapIn(2, text)...)
 	}
 	return all
+}
+
+// unread says why no worse answer is a regression.
+func (q *Quality) unread() string {
+	if len(q.Warned) == 0 {
+		return "no objective of head reads a column of quality"
+	}
+	return "of the objectives of head, only those of severity warn read a column of quality: " + strings.Join(q.Warned, ", ")
 }
 
 // Worse is how many deployments answer certainly worse.

@@ -64,7 +64,8 @@ func text(t *testing.T, c *Comparison, verbose bool) string {
 // quality, and if there is a bound of regressions: not otherwise.
 func TestCompare_qualityRegression(t *testing.T) {
 	t.Parallel()
-	const reads, other = `"right": {"expr": "error_rate == 0 && quality_score_low > 0.2"}`, `"fast": {"expr": "p95_ttft_ms < 9"}`
+	const reads, other = `"right": {"expr": "error_rate == 0 && quality_score_low > 0.2", "severity": "fail"}`, `"fast": {"expr": "p95_ttft_ms < 9", "severity": "fail"}`
+	const warns = `"told": {"expr": "quality_score > 0.9", "severity": "warn"}`
 	for name, c := range map[string]struct {
 		base, head string // objectives
 		bound      float64
@@ -73,6 +74,8 @@ func TestCompare_qualityRegression(t *testing.T) {
 	}{
 		"asked for":           {"", other + "," + reads, 0.05, worse, 1},
 		"no objective":        {reads, other, 0.05, worse, 0},
+		"only reported":       {reads, warns, 0.05, worse, 0},
+		"one of each":         {"", warns + "," + reads, 0.05, worse, 1},
 		"no bound":            {reads, reads, 0, worse, 0},
 		"cannot tell":         {reads, reads, 0.05, "w" + all200[1:], 0},
 		"better":              {reads, reads, 0.05, all200, 0},
@@ -87,7 +90,8 @@ func TestCompare_qualityRegression(t *testing.T) {
 			printed := strings.Join(strings.Fields(text(t, got, false)), " ")
 			for part, want := range map[string]bool{
 				"certainly worse answers of 1 of 2 deployments, read by right": c.want > 0,
-				"a worse answer is no regression here":                         c.answers == worse && c.head != other+","+reads && c.head != reads,
+				"a worse answer is no regression here":                         c.answers == worse && !strings.Contains(c.head, reads),
+				"only those of severity warn read a column of quality: told":   c.head == warns,
 			} {
 				if strings.Contains(printed, part) != want {
 					t.Errorf("%q is there: %v, want %v:\n%s", part, !want, want, printed)

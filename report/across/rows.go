@@ -33,7 +33,7 @@ func Columns() []result.Column {
 		maybe("scope", result.String, "What the interval covers: within one trial, within one launch, between launches or between runs; null for quality_score, whose interval is over prompts."),
 		maybe("paired", result.Bool, "Whether trials of one number, which had the same arrivals and lengths, were held against each other; of quality_score the prompts."),
 		column("verdict", result.String, "faster, slower (in every metric: better, worse), same (within 2 %), cannot tell, too_noisy or not compared; of quality_score better, worse or cannot tell."),
-		maybe("regression", result.Bool, "Whether it is certainly worse than --max-regression allows; false if no bound was asked for. Of quality_score, whether it is worse and an objective of head reads a column of quality."),
+		maybe("regression", result.Bool, "Whether it is certainly worse than --max-regression allows; false if no bound was asked for. Of quality_score, whether it is worse and an objective of head of severity fail reads a column of quality."),
 		maybe("repeats", result.Int, "How many trials of each side would tell; null if it is told, if nobody knows, or if it would take more than 50."),
 		column("base_run_id", result.String, "The run of base."),
 		maybe("base_rows", result.String, "Rows of its cells table that base rests on, as CELL/tNN, with spaces between."),
