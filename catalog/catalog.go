@@ -126,6 +126,17 @@ func GPUByName(name string) (GPU, bool) {
 	return GPU{}, false
 }
 
+// NoGPU says whether a plan's label of a GPU says that there is none: cpu, or a label that
+// begins with cpu and a separator, as cpu-2-cores. Labels are free on backends that do not
+// choose hardware.
+func NoGPU(label string) bool {
+	const cpu = "cpu"
+	if len(label) < len(cpu) || !strings.EqualFold(label[:len(cpu)], cpu) {
+		return false
+	}
+	return len(label) == len(cpu) || strings.ContainsRune("-_ :,(/", rune(label[len(cpu)]))
+}
+
 // Models returns all models.
 func Models() []Model { return slices.Clone(loadModels()) }
 

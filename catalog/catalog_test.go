@@ -41,6 +41,22 @@ func TestGPUs(t *testing.T) {
 	}
 }
 
+func TestNoGPU(t *testing.T) {
+	for label, want := range map[string]bool{
+		"cpu": true, "CPU": true, "cpu-1-core": true, "cpu-2-cores": true, "cpu_2": true, "CPU (2 cores)": true,
+		"": false, "cp": false, "cpux": false, "l4": false, "gpu-cpu": false, "cpu2gpu": false,
+	} {
+		if got := NoGPU(label); got != want {
+			t.Errorf("NoGPU(%q) = %v", label, got)
+		}
+	}
+	for _, name := range GPUNames() {
+		if NoGPU(name) {
+			t.Errorf("%s is no GPU", name)
+		}
+	}
+}
+
 func TestGPUs_areCopies(t *testing.T) {
 	GPUs()[0].Name = "changed"
 	if GPUs()[0].Name == "changed" {
