@@ -44,9 +44,10 @@ func (t *trial) run(ctx context.Context, work int) (o *result.Outcome, took int,
 	l := t.cell.Load
 	looks := server.Looks()
 	columns := result.Row{
-		col.MeanRequestsRunning: looks.MeanRunning, col.MeanRequestsWaiting: looks.MeanWaiting,
+		col.MeanRequestsRunning: looks.MeanRunning, col.MeanRequestsWaiting: looks.MeanWaiting, col.MaxRequestsRunning: float64(looks.MaxRunning),
 		col.MaxKVCacheUsage: looks.MaxKVUsage, col.Preemptions: int64(looks.Preemptions),
 		col.MeanServerQueueMs: ms(looks.Queue), col.MeanServerPrefillMs: ms(looks.Prefill), col.MeanServerTTFTMs: ms(looks.TTFT),
+		col.MeanServerDecodeMs: ms(looks.Decode), col.MeanServerE2EMs: ms(looks.E2E), col.MeanServerTPOTMs: ms(looks.TPOT),
 	}
 	if looks.PrefixQueries > 0 {
 		columns[col.PrefixCacheHitRate] = float64(looks.PrefixHits) / float64(looks.PrefixQueries)

@@ -62,7 +62,7 @@ func (s *Session) Work() int { return s.work }
 // The error is that of ctx, [ErrWork], or that the engine cannot take a request.
 func (s *Session) Send(ctx context.Context, src load.Source, most int, yield func(*result.Request) bool) error {
 	d := driver{Session: s, src: src, began: s.now, left: most, limited: most > 0, loop: src.Loop(), flying: map[int]*flight{}}
-	s.looks = looks{before: s.engine.Stats()}
+	s.looks = looks{before: s.engine.Stats(), began: s.now}
 	for slot := range d.loop.Slots {
 		d.next(slot, s.now, nil)
 	}

@@ -72,8 +72,19 @@ func TestSend(t *testing.T) {
 			t.Errorf("request %d: %+v", i, r)
 		}
 	}
-	if l := s.Looks(); !(l.MeanRunning > 0) || l.TTFT < l.Prefill || l.TTFT != l.Queue+l.Prefill {
+	l := s.Looks()
+	if !(l.MeanRunning > 0) || l.TTFT < l.Prefill || l.TTFT != l.Queue+l.Prefill {
 		t.Errorf("the engine saw %+v", l)
+	}
+	// 20 requests of 32 tokens, of which the last few are alone, over the 2 s in which they come.
+	if l.MaxRunning < 2 || float64(l.MaxRunning) < l.MeanRunning || l.Started != 20 || l.Steps < 100 {
+		t.Errorf("most at once %d of %.1f, %d started in %d steps", l.MaxRunning, l.MeanRunning, l.Started, l.Steps)
+	}
+	if l.E2E < l.Decode+l.TTFT-time.Microsecond || l.E2E > l.Decode+l.TTFT+time.Microsecond || l.TPOT < l.Decode/31-time.Microsecond || l.TPOT > l.Decode/31+time.Microsecond {
+		t.Errorf("E2E %v, decode %v, TTFT %v, TPOT %v", l.E2E, l.Decode, l.TTFT, l.TPOT)
+	}
+	if l.Took != s.Now()-end || l.Busy > l.Took || l.Memory > l.Busy || l.Memory < l.Busy/4 {
+		t.Errorf("busy for %v of %v, the memory for %v", l.Busy, l.Took, l.Memory)
 	}
 }
 
