@@ -134,6 +134,7 @@ var numbers = []string{
 // than 112 keys twice as large, and a row of another run has nearly as many.
 var ofSearches = []string{
 	col.MeanRequestsWaiting,
+	col.MaxRequestsRunning,
 	col.MaxKVCacheUsage,
 	col.MeanRequestsRunning,
 	col.CostUSD,
@@ -142,6 +143,8 @@ var ofSearches = []string{
 	col.MeanGPUMemoryBandwidthUtil,
 	col.P50RTTMs,
 	col.TCPRetransmits,
+	col.P95ServerTTFTMs,
+	col.P99ServerTTFTMs,
 }
 
 // ofDevices are read of a trial alone whose launch was asked for its fingerprint.

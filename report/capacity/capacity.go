@@ -46,10 +46,10 @@ func Of(run *report.Run) []Answer {
 			one := Answer{Answer: a, Of: s, CostUSD: cost, Expr: expr(s, a.Objective), Settings: settings(run, s)}
 			one.Predicted = run.Rehearsal.Search(s.Label, a.Objective)
 			if a.Capacity != nil {
-				one.Figures = mean(valid(at(s, *a.Capacity)), figures)
+				one.Figures = mean(rows(valid(at(s, *a.Capacity))), figures)
 			}
 			if a.FailsAt != nil {
-				one.Limit = limitOf(one.decisive(*a.FailsAt), a.Missed)
+				one.Limit = LimitOf(rows(one.decisive(*a.FailsAt)), a.Missed)
 			}
 			all = append(all, one)
 		}
@@ -120,7 +120,7 @@ func (a *Answer) Mean(column string) (v float64, ok bool) {
 	if a.Capacity == nil {
 		return 0, false
 	}
-	row := mean(at(a.Of, *a.Capacity), []string{column})
+	row := mean(rows(at(a.Of, *a.Capacity)), []string{column})
 	return row.Number(column)
 }
 
@@ -170,13 +170,21 @@ func sum(trials []report.Trial, column string) *float64 {
 	return total
 }
 
+func rows(trials []report.Trial) []result.Row {
+	all := make([]result.Row, len(trials))
+	for i, t := range trials {
+		all[i] = t.Outcome.Row
+	}
+	return all
+}
+
 // mean is that of columns over trials.
-func mean(trials []report.Trial, columns []string) result.Row {
+func mean(trials []result.Row, columns []string) result.Row {
 	row := result.Row{}
 	for _, column := range columns {
 		total, n := 0.0, 0
 		for _, t := range trials {
-			if v, ok := t.Outcome.Row.Number(column); ok {
+			if v, ok := t.Number(column); ok {
 				total, n = total+v, n+1
 			}
 		}

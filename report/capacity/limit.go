@@ -5,65 +5,124 @@ import (
 	"slices"
 	"strings"
 
+	"sweep.dev/sweep/catalog"
 	"sweep.dev/sweep/internal/humanize"
-	"sweep.dev/sweep/report"
+	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
 )
 
 // A Limit is what limits a server, by counters of its own and of its machine.
 type Limit struct {
-	By   string   // a name of the table, or "unknown"
+	By   string   // a name of the table, or UnknownLimit
 	Says []string // columns with their figures, which say it
 }
 
-const unknownLimit = "unknown"
+// UnknownLimit is the name of a limit that no counters tell.
+const UnknownLimit = "unknown"
 
-// A sign is one limit and the figures that show it. All must hold, and if there are
-// latencies, a missed part of the objective must be about one of them.
+// A sign is one limit and the figures that show it for a missed part of an objective. All
+// must hold.
 type sign struct {
 	by    string
+	about []string // parts of the names of columns, of which a missed part names one; nil for any
 	holds []bound
-	about []string // latencies whose columns a missed part names; nil for any
-	real  bool     // not of a simulated engine, whose processes work otherwise
+	where func(trial result.Row) bool // trials that can show it; nil for any
 }
 
 // A bound is a figure that is at least, or at most, so much: a number, or a share of
 // another column.
 type bound struct {
-	column  string
+	column string
+	// atOnce says that the column is how many milliseconds of each request something takes,
+	// and the figure how many requests are at it at once: their rate times that (Little,
+	// Operations Research 9, 1961).
+	atOnce  bool
 	least   float64
-	of      string // the column of which least is a share; "" for none
-	most    bool   // least is the most
-	unknown bool   // it holds too if nobody measured the column
+	of      []string // columns of which least is a share, the first that was measured; nil for none
+	most    bool     // least is the most
+	unknown bool     // it holds too if nobody measured the column
 }
+
+// Columns that a sign is about, by a part of their names before the unit.
+var (
+	firstToken    = []string{"_ttft", "_ttfo"}
+	slowestFirst  = []string{"p99_ttft", "p99_ttfo"}
+	slowFirst     = []string{"p95_ttft", "p95_ttfo"}
+	usualFirst    = []string{"mean_ttft", "mean_ttfo", "p50_ttft", "p50_ttfo", "p90_ttft", "p90_ttfo", "p95_ttft", "p95_ttfo"}
+	betweenTokens = []string{"_tpot", "_itl", "_icl"}
+	wholeAnswer   = []string{"_e2e"}
+	afterFirst    = []string{"_tpot", "_itl", "_icl", "_e2e"}
+	anyWait       = []string{"_ttft", "_ttfo", "_e2e"}
+)
+
+// perToken are the columns of the time between tokens, of which engines have one or both.
+var perToken = []string{col.MeanServerTPOTMs, col.MeanServerITLMs}
+
+// Bounds that several signs share. A server that is overloaded by anything has a queue, so that
+// a queue alone is no reason: it is one of slots only if the requests at work are near their most
+// and few of them wait for their prompts.
+var (
+	queuedFirst = bound{column: col.MeanServerQueueMs, least: 0.5, of: []string{col.MeanServerTTFTMs}}
+	queuedWhole = bound{column: col.MeanServerQueueMs, least: 0.5, of: []string{col.MeanServerE2EMs}}
+	waiting     = bound{column: col.MeanRequestsWaiting, least: 0.5, of: []string{col.MeanRequestsRunning}}
+	fullCache   = bound{column: col.MaxKVCacheUsage, least: 0.97}
+	fullSlots   = bound{column: col.MeanRequestsRunning, least: 0.8, of: []string{col.MaxRequestsRunning}}
+	fewPrompts  = bound{column: col.MeanServerPrefillMs, atOnce: true, least: 0.5, most: true}
+	anyPrompt   = bound{column: col.MeanServerPrefillMs, atOnce: true, least: 0.8}
+	longSteps   = bound{column: col.MeanServerPrefillMs, least: 1.5, of: perToken}
+	busyThread  = bound{column: col.ServerBusiestThreadCPU, least: 0.9}
+	resent      = bound{column: col.TCPRetransmits, least: 0.05, of: []string{col.Requests}}
+)
 
 // signs are in the order in which they are looked for: the first that all holds for is
-// named. Each rests on counters of the engine or of the machine alone, never on a latency
-// that the client measured.
+// named. Each rests on counters of the engine or of the machine and on the rate of requests
+// alone, never on a latency that the client measured. How often they are right is in
+// docs/statistics.md.
 //
-// A queue is no reason while the processor of the host is the one that serves it, so that
-// stands before it. A thread that waits for a GPU in a loop is busy, too: where the GPU's
-// use is known, it must be idle a part of the time. Decoding reads all weights in each step,
-// so that latencies between tokens are limited by it where neither a queue nor the cache
-// nor prefill is.
+// A thread that waits for a GPU or for requests in a loop is busy too. So the GPU must be seen
+// idle for a part of the time, while requests are at work. Prompts are computed in steps that the tokens of other requests wait for:
+// steps with prompts that take longer than the others limit both, and steps that do not are
+// limited by what each step takes, the reading of the weights or the host.
 var signs = []sign{
-	{by: "kv_cache", holds: []bound{{column: col.Preemptions, least: 1}, {column: col.MaxKVCacheUsage, least: 0.9}}},
-	{by: "kv_cache", holds: []bound{{column: col.MaxKVCacheUsage, least: 0.97}, {column: col.MeanRequestsWaiting, least: 1}}},
-	{by: "host_cpu", real: true, holds: []bound{
-		{column: col.ServerBusiestThreadCPU, least: 0.9}, {column: col.MeanGPUUtil, least: 60, most: true, unknown: true},
+	{by: "link", about: usualFirst, holds: []bound{{column: col.P50RTTMs, least: 1, of: []string{col.P95ServerTTFTMs}}}},
+	{by: "link", about: slowestFirst, holds: []bound{{column: col.P50RTTMs, least: 1, of: []string{col.P99ServerTTFTMs}}}},
+	{by: "link", about: slowFirst, holds: []bound{resent, {column: col.P95ServerTTFTMs, least: resend, most: true}}},
+	{by: "link", about: slowestFirst, holds: []bound{resent, {column: col.P99ServerTTFTMs, least: resend, most: true}}},
+	{by: "kv_cache", about: firstToken, holds: []bound{fullCache, queuedFirst}},
+	{by: "kv_cache", about: wholeAnswer, holds: []bound{fullCache, queuedWhole}},
+	{by: "kv_cache", about: anyWait, holds: []bound{fullCache, waiting}},
+	{by: "kv_cache", holds: []bound{{column: col.Preemptions, least: 0.05, of: []string{col.Requests}}, {column: col.MaxKVCacheUsage, least: 0.9}}},
+	{by: "host_cpu", where: unsimulated, holds: []bound{busyThread, {column: col.MeanGPUUtil, least: 60, most: true}, {column: col.MeanRequestsRunning, least: 3}}},
+	{by: "host_cpu", where: withoutGPU, holds: []bound{busyThread, {column: col.MeanRequestsRunning, least: 0.8}}},
+	{by: "prefill", about: firstToken, holds: []bound{queuedFirst, anyPrompt}},
+	{by: "prefill", about: wholeAnswer, holds: []bound{queuedWhole, anyPrompt}},
+	{by: "queue", about: firstToken, holds: []bound{queuedFirst, fullSlots, fewPrompts}},
+	{by: "queue", about: wholeAnswer, holds: []bound{queuedWhole, fullSlots, fewPrompts}},
+	{by: "queue", about: anyWait, holds: []bound{waiting, fullSlots, {column: col.MeanServerPrefillMs, atOnce: true, least: 0.5, most: true, unknown: true}}},
+	{by: "prefill", about: firstToken, holds: []bound{{column: col.MeanServerPrefillMs, least: 0.5, of: []string{col.MeanServerTTFTMs}}, longSteps}},
+	{by: "decode_bandwidth", about: afterFirst, holds: []bound{{column: col.MeanGPUMemoryBandwidthUtil, least: 80}}},
+	{by: "prefill", about: betweenTokens, holds: []bound{longSteps, {column: col.MeanServerPrefillMs, atOnce: true, least: 0.5}}},
+	{by: "decode", about: afterFirst, holds: []bound{
+		{column: col.MeanServerDecodeMs, least: 0.8, of: []string{col.MeanServerE2EMs}},
+		{column: col.MeanServerPrefillMs, least: 1.25, of: perToken, most: true},
+		{column: col.MeanServerPrefillMs, atOnce: true, least: 1, most: true},
 	}},
-	{by: "link", holds: []bound{{column: col.P50RTTMs, least: 1, of: col.MeanServerTTFTMs}}},
-	{by: "link", holds: []bound{{column: col.TCPRetransmits, least: 0.05, of: col.Requests}}},
-	{by: "queue", holds: []bound{{column: col.MeanRequestsWaiting, least: 0.5, of: col.MeanRequestsRunning}}},
-	{by: "queue", holds: []bound{{column: col.MeanServerQueueMs, least: 0.5, of: col.MeanServerTTFTMs}}},
-	{by: "prefill", holds: []bound{{column: col.MeanServerPrefillMs, least: 0.5, of: col.MeanServerTTFTMs}}, about: []string{"ttft", "ttfo"}},
-	{by: "decode_bandwidth", holds: []bound{{column: col.MeanGPUMemoryBandwidthUtil, least: 80}}, about: betweenTokens},
-	{by: "decode", holds: []bound{{column: col.MeanServerDecodeMs, least: 0.8, of: col.MeanServerE2EMs}}, about: betweenTokens},
-	{by: "prefill", holds: []bound{{column: col.MeanServerPrefillMs, least: 0.5, of: col.MeanServerE2EMs}}},
+	{by: "prefill", about: wholeAnswer, holds: []bound{{column: col.MeanServerPrefillMs, least: 0.5, of: []string{col.MeanServerE2EMs}}}},
 }
 
-// betweenTokens are the latencies that steps of decoding make up.
-var betweenTokens = []string{"tpot", "itl", "icl", "e2e"}
+// resend is how many milliseconds a packet is missed at least before it is sent again: Linux's
+// TCP_RTO_MIN. A server whose own TTFT is longer is slow without it.
+const resend = 200
+
+// unsimulated is a trial of a server that is not simulated: the processes of a simulated one work
+// otherwise.
+func unsimulated(trial result.Row) bool { return trial[col.Simulated] != true }
+
+// withoutGPU is a trial of a server of which the plan says that it has none.
+func withoutGPU(trial result.Row) bool {
+	label, _ := trial[col.GPU].(string)
+	return unsimulated(trial) && catalog.NoGPU(label)
+}
 
 // limits are the names of the signs, each once.
 func limits() []string {
@@ -76,50 +135,95 @@ func limits() []string {
 	return names
 }
 
-// limitOf names what limits a server in some trials that missed parts of an objective.
-func limitOf(trials []report.Trial, missed []string) *Limit {
-	for _, s := range signs {
-		if s.about != nil && !slices.ContainsFunc(missed, func(part string) bool { return about(part, s.about) }) {
+// LimitOf names what limits a server in the trials of some rows, which missed parts of an
+// objective. It is known only if all parts lead to one name.
+func LimitOf(trials []result.Row, missed []string) *Limit {
+	var all *Limit
+	for _, part := range missed {
+		l := limitOf(trials, part)
+		if all != nil && l.By != all.By {
+			return &Limit{By: UnknownLimit}
+		}
+		if all == nil {
+			all = l
 			continue
 		}
-		if s.real && slices.ContainsFunc(trials, func(t report.Trial) bool { return t.Outcome.Row[col.Simulated] == true }) {
+		for _, figure := range l.Says {
+			if !slices.Contains(all.Says, figure) {
+				all.Says = append(all.Says, figure)
+			}
+		}
+	}
+	if all == nil {
+		return &Limit{By: UnknownLimit}
+	}
+	return all
+}
+
+// limitOf is LimitOf for one part.
+func limitOf(trials []result.Row, part string) *Limit {
+	for _, s := range signs {
+		if s.about != nil && !slices.ContainsFunc(s.about, func(name string) bool { return strings.Contains(part, name+"_ms") }) {
+			continue
+		}
+		if s.where != nil && slices.ContainsFunc(trials, func(row result.Row) bool { return !s.where(row) }) {
 			continue
 		}
 		if says, ok := s.says(trials); ok {
 			return &Limit{By: s.by, Says: says}
 		}
 	}
-	return &Limit{By: unknownLimit}
-}
-
-// about says whether an expression names a column of one of the latencies.
-func about(expr string, latencies []string) bool {
-	return slices.ContainsFunc(latencies, func(l string) bool { return strings.Contains(expr, "_"+l+"_ms") })
+	return &Limit{By: UnknownLimit}
 }
 
 // says are the figures of a sign, and whether it holds.
-func (s sign) says(trials []report.Trial) (says []string, holds bool) {
+func (s sign) says(trials []result.Row) (says []string, holds bool) {
+	for _, b := range s.holds {
+		text, held, known := b.check(trials)
+		switch {
+		case !known && b.unknown:
+		case !held:
+			return nil, false
+		default:
+			says = append(says, text)
+		}
+	}
+	return says, true
+}
+
+// check is the figure of a bound in words, and whether it holds; it does not if it, or what
+// it is a share of, is not known.
+func (b bound) check(trials []result.Row) (text string, holds, known bool) {
 	value := func(column string) (float64, bool) {
 		row := mean(trials, []string{column})
 		return row.Number(column)
 	}
-	for _, b := range s.holds {
-		v, known := value(b.column)
-		if !known && b.unknown {
-			continue
-		}
-		bound, text := b.least, fmt.Sprintf("%s %s", b.column, humanize.Figure(v))
-		if b.of != "" {
-			whole, ok := value(b.of)
-			known = known && ok
-			bound *= whole
-			text += fmt.Sprintf(" of %s %s", b.of, humanize.Figure(whole))
-		}
-		switch {
-		case !known, b.most && v > bound, !b.most && (v < bound || v <= 0):
-			return nil, false
-		}
-		says = append(says, text)
+	v, known := value(b.column)
+	if !known {
+		return "", false, false
 	}
-	return says, true
+	bound, text := b.least, fmt.Sprintf("%s %s", b.column, humanize.Figure(v))
+	if b.atOnce {
+		rate, ok := value(col.RequestThroughput)
+		if !ok {
+			return "", false, false
+		}
+		text += fmt.Sprintf(" at %s %s", col.RequestThroughput, humanize.Figure(rate))
+		v *= rate / 1000
+	}
+	for i, column := range b.of {
+		whole, ok := value(column)
+		if ok {
+			bound *= whole
+			text += fmt.Sprintf(" of %s %s", column, humanize.Figure(whole))
+			break
+		}
+		if i+1 == len(b.of) {
+			return "", false, false
+		}
+	}
+	if b.most {
+		return text, v <= bound, true
+	}
+	return text, v >= bound && v > 0, true
 }

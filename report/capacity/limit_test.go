@@ -5,15 +5,29 @@ import (
 	"strings"
 	"testing"
 
-	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/result"
 )
 
 // TestLimitOf holds for each limit the counters that name it, and those that do not.
 func TestLimitOf(t *testing.T) {
 	t.Parallel()
-	ttft, tpot := "p95_ttft_ms < 200", "p95_tpot_ms < 25"
-	decoding := result.Row{"mean_server_decode_ms": 900.0, "mean_server_e2e_ms": 1000.0}
+	ttft, tpot, e2e := "p95_ttft_ms < 200", "p95_tpot_ms < 25", "p95_e2e_ms < 2000"
+	with := func(row result.Row, more result.Row) result.Row {
+		row = maps.Clone(row)
+		maps.Copy(row, more)
+		return row
+	}
+	queued := result.Row{ // 20 a second, of which 0.3 are at their prompts at once
+		"mean_server_queue_ms": 100.0, "mean_server_prefill_ms": 15.0, "mean_server_ttft_ms": 115.0, "mean_server_e2e_ms": 900.0,
+		"request_throughput": 20.0, "requests": int64(400), "mean_requests_running": 15.0, "max_requests_running": 16.0,
+	}
+	decoding := result.Row{
+		"mean_server_decode_ms": 900.0, "mean_server_e2e_ms": 1000.0, "mean_server_prefill_ms": 11.0, "mean_server_tpot_ms": 10.0, "request_throughput": 20.0,
+	}
+	prompts := result.Row{"mean_server_prefill_ms": 150.0, "mean_server_ttft_ms": 200.0, "mean_server_tpot_ms": 20.0, "request_throughput": 2.0}
+	waiting := result.Row{"mean_requests_waiting": 5.0, "mean_requests_running": 4.0, "max_requests_running": 4.0}
+	way := result.Row{"p50_rtt_ms": 90.0, "p95_server_ttft_ms": 60.0, "p99_server_ttft_ms": 120.0}
+	lost := result.Row{"tcp_retransmits": int64(50), "requests": int64(400), "p95_server_ttft_ms": 60.0}
 	for _, c := range []struct {
 		name   string
 		row    result.Row
@@ -21,30 +35,71 @@ func TestLimitOf(t *testing.T) {
 		want   string
 	}{
 		{"no counters", result.Row{}, ttft, "unknown"},
-		{"preemptions", result.Row{"preemptions": int64(3), "max_kv_cache_usage": 0.95, "mean_requests_waiting": 9.0, "mean_requests_running": 9.0}, ttft, "kv_cache"},
-		{"a queue", result.Row{"mean_requests_waiting": 5.0, "mean_requests_running": 4.0}, ttft, "queue"},
-		{"a queue before a busy thread", result.Row{"mean_requests_waiting": 5.0, "mean_requests_running": 4.0, "server_busiest_thread_cpu": 0.97}, ttft, "host_cpu"},
-		{"a thread that waits for the GPU", result.Row{"mean_requests_waiting": 5.0, "mean_requests_running": 4.0, "server_busiest_thread_cpu": 1.0, "mean_gpu_util": 97.0}, ttft, "queue"},
-		{"a GPU that waits for a thread", result.Row{"server_busiest_thread_cpu": 1.0, "mean_gpu_util": 40.0}, tpot, "host_cpu"},
-		{"a thread of the simulator", result.Row{"server_busiest_thread_cpu": 1.0, "simulated": true}, tpot, "unknown"},
-		{"a long way", result.Row{"p50_rtt_ms": 90.0, "mean_server_ttft_ms": 60.0}, ttft, "link"},
-		{"a short way", result.Row{"p50_rtt_ms": 9.0, "mean_server_ttft_ms": 60.0}, ttft, "unknown"},
-		{"packets lost", result.Row{"tcp_retransmits": int64(50), "requests": int64(400)}, ttft, "link"},
-		{"prefill", result.Row{"mean_server_prefill_ms": 150.0, "mean_server_ttft_ms": 200.0}, ttft, "prefill"},
-		{"prefill, and tokens too slow", result.Row{"mean_server_prefill_ms": 150.0, "mean_server_ttft_ms": 200.0, "mean_server_decode_ms": 900.0, "mean_server_e2e_ms": 1000.0}, tpot, "decode"},
-		{"memory bandwidth", result.Row{"mean_gpu_memory_bandwidth_util": 91.0, "mean_server_decode_ms": 900.0, "mean_server_e2e_ms": 1000.0}, tpot, "decode_bandwidth"},
+		{"a full cache", with(queued, result.Row{"max_kv_cache_usage": 0.99}), ttft, "kv_cache"},
+		{"a full cache, and tokens too slow", with(queued, result.Row{"max_kv_cache_usage": 0.99}), tpot, "unknown"},
+		{"a full cache, and no long wait of the whole", with(queued, result.Row{"max_kv_cache_usage": 0.99}), e2e, "unknown"},
+		{"a full cache, and no time in the queue", with(waiting, result.Row{"max_kv_cache_usage": 0.99}), ttft, "kv_cache"},
+		{"preemptions", result.Row{"preemptions": int64(30), "requests": int64(400), "max_kv_cache_usage": 0.95}, tpot, "kv_cache"},
+		{"a preemption", result.Row{"preemptions": int64(1), "requests": int64(400), "max_kv_cache_usage": 0.95}, tpot, "unknown"},
+		{"slots", queued, ttft, "queue"},
+		{"slots, and tokens too slow", queued, tpot, "unknown"},
+		{"slots, and no long wait of the whole", queued, e2e, "unknown"},
+		{"slots, and a long wait of the whole", with(queued, result.Row{"mean_server_queue_ms": 800.0}), e2e, "queue"},
+		{"a queue, and slots are free", with(queued, result.Row{"max_requests_running": 40.0}), ttft, "unknown"},
+		{"a queue of prompts", with(queued, result.Row{"request_throughput": 60.0}), ttft, "prefill"},
+		{"a queue, and a good part of it prompts", with(queued, result.Row{"request_throughput": 45.0}), ttft, "unknown"},
+		{"a queue, and no time in it", waiting, ttft, "queue"},
+		{"a queue before a busy thread", with(waiting, result.Row{"server_busiest_thread_cpu": 0.97, "gpu": "cpu-2-cores"}), ttft, "host_cpu"},
+		{"a thread that polls for requests", result.Row{"server_busiest_thread_cpu": 1.0, "gpu": "cpu", "mean_requests_running": 0.3}, ttft, "unknown"},
+		{"a thread that polls beside a GPU", result.Row{"server_busiest_thread_cpu": 1.0, "mean_gpu_util": 20.0, "mean_requests_running": 1.2}, tpot, "unknown"},
+		{"a busy thread, and nobody watched the GPU", with(waiting, result.Row{"server_busiest_thread_cpu": 0.97, "gpu": "l4"}), ttft, "queue"},
+		{"a thread that waits for the GPU", with(waiting, result.Row{"server_busiest_thread_cpu": 1.0, "mean_gpu_util": 97.0}), ttft, "queue"},
+		{"a GPU that waits for a thread", result.Row{"server_busiest_thread_cpu": 1.0, "mean_gpu_util": 40.0, "mean_requests_running": 8.0}, tpot, "host_cpu"},
+		{"a thread of the simulator", result.Row{"server_busiest_thread_cpu": 1.0, "mean_gpu_util": 40.0, "mean_requests_running": 8.0, "simulated": true}, tpot, "unknown"},
+		{"a thread of the simulator without a GPU", result.Row{"server_busiest_thread_cpu": 1.0, "gpu": "cpu", "mean_requests_running": 8.0, "simulated": true}, tpot, "unknown"},
+		{"a long way", way, ttft, "link"},
+		{"a long way, and the slowest", way, "p99_ttft_ms < 200", "unknown"},
+		{"a long way, and a fast slowest", with(way, result.Row{"p99_server_ttft_ms": 80.0}), "p99_ttft_ms < 200", "link"},
+		{"a long way, and a host that polls", with(way, result.Row{"server_busiest_thread_cpu": 1.0, "mean_gpu_util": 40.0, "mean_requests_running": 8.0}), ttft, "link"},
+		{"a short way", with(way, result.Row{"p50_rtt_ms": 50.0}), ttft, "unknown"},
+		{"a long way, and only a mean", with(way, result.Row{"p95_server_ttft_ms": nil, "mean_server_ttft_ms": 60.0}), ttft, "unknown"},
+		{"a long way, and tokens too slow", with(decoding, way), tpot, "decode"},
+		{"packets lost", lost, ttft, "link"},
+		{"packets lost, and the usual too slow", lost, "p90_ttft_ms < 200", "unknown"},
+		{"packets lost, and a slow server", with(with(queued, lost), result.Row{"p95_server_ttft_ms": 250.0}), ttft, "queue"},
+		{"prefill", prompts, ttft, "prefill"},
+		{"prefill, by the gap between tokens", with(prompts, result.Row{"mean_server_tpot_ms": nil, "mean_server_itl_ms": 20.0}), ttft, "prefill"},
+		{"prefill in steps that are all as long", with(prompts, result.Row{"mean_server_tpot_ms": 140.0}), ttft, "unknown"},
+		{"prefill, and nobody knows the steps", with(prompts, result.Row{"mean_server_tpot_ms": nil}), ttft, "unknown"},
+		{"prefill that tokens wait for", with(prompts, result.Row{"request_throughput": 5.0, "mean_server_decode_ms": 900.0, "mean_server_e2e_ms": 1000.0}), tpot, "prefill"},
+		{"seldom prefill, and tokens too slow", with(prompts, result.Row{"mean_server_decode_ms": 900.0, "mean_server_e2e_ms": 1000.0}), tpot, "unknown"},
+		{"memory bandwidth", with(decoding, result.Row{"mean_gpu_memory_bandwidth_util": 91.0}), tpot, "decode_bandwidth"},
 		{"decoding, and the first token too slow", decoding, ttft, "unknown"},
 		{"decoding", decoding, tpot, "decode"},
-		{"one of two parts", decoding, ttft + "; " + tpot, "decode"},
+		{"decoding, and many prompts at once", with(decoding, result.Row{"request_throughput": 200.0}), tpot, "unknown"},
+		{"one of two parts", decoding, ttft + "; " + tpot, "unknown"},
+		{"two parts", decoding, tpot + "; p99_itl_ms < 50", "decode"},
+		{"two parts by two limits", with(decoding, way), ttft + "; " + tpot, "unknown"},
 	} {
 		row := result.Row{"valid": true}
 		maps.Copy(row, c.row)
-		got := limitOf([]report.Trial{{Outcome: &result.Outcome{Row: row}}}, strings.Split(c.missed, "; "))
+		got := LimitOf([]result.Row{row}, strings.Split(c.missed, "; "))
 		if got.By != c.want {
 			t.Errorf("%s: %s (%v), want %s", c.name, got.By, got.Says, c.want)
 		}
-		if (got.By == unknownLimit) != (len(got.Says) == 0) {
+		if (got.By == UnknownLimit) != (len(got.Says) == 0) {
 			t.Errorf("%s: %s by %v", c.name, got.By, got.Says)
 		}
+	}
+}
+
+// A rate and a time make one figure in words.
+func TestLimitOf_says(t *testing.T) {
+	t.Parallel()
+	got := LimitOf([]result.Row{{
+		"mean_server_queue_ms": 400.0, "mean_server_prefill_ms": 100.0, "mean_server_ttft_ms": 500.0, "request_throughput": 9.0,
+	}}, []string{"p95_ttft_ms < 200"})
+	if text := strings.Join(got.Says, ", "); text != "mean_server_queue_ms 400 of mean_server_ttft_ms 500, mean_server_prefill_ms 100 at request_throughput 9" {
+		t.Error(text)
 	}
 }

@@ -204,7 +204,7 @@ func (a *Answer) failed() string {
 	if a.Point != nil {
 		text += "; point estimate " + a.Load(*a.Point)
 	}
-	if l := a.Limit; l != nil && l.By != unknownLimit {
+	if l := a.Limit; l != nil && l.By != UnknownLimit {
 		text += "; limited by " + l.By + " (" + strings.Join(l.Says, ", ") + ")"
 	} else if l != nil {
 		text += "; its counters do not say what limits it"
