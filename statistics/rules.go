@@ -35,7 +35,8 @@ func Rules() []Rule {
 		{"common-numbers", common},
 		{"gate", gates},
 		{"gate-rerun", reruns},
-		{"search", capacity},
+		{"search", searches},
+		{"search-tiers", tiers},
 	}
 }
 

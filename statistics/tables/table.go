@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // A Table is what came of a rule: what it must not do and what it must find,
@@ -110,16 +111,22 @@ func (b Bound) Text(u Unit) string {
 	return u.text(b.Low) + " to " + u.text(b.High)
 }
 
-// Text is a table for a terminal of 80 columns: under each case what it was
-// before, and what is asked of it.
+// Text is a table for a terminal of 80 columns, if its names leave room: under each case
+// what it was before, and what is asked of it.
 func (t Table) Text(before Record) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s (%.1f s)\n", t.Name, t.Seconds)
 	for _, line := range wrap(t.What, 78) {
 		fmt.Fprintf(&b, "  %s\n", line)
 	}
-	const figure = 15
+	figure := 15
+	for _, c := range t.Columns {
+		figure = max(figure, utf8.RuneCountInString(c)+1)
+	}
 	left := 80 - figure*len(t.Columns)
+	for _, c := range t.Cases {
+		left = max(left, utf8.RuneCountInString(c.Name)+1)
+	}
 	row := func(name string, cells []string) {
 		fmt.Fprintf(&b, "%-*s", left, name)
 		for _, c := range cells {
