@@ -37,6 +37,7 @@ func Rules() []Rule {
 		{"gate-rerun", reruns},
 		{"search", searches},
 		{"search-tiers", tiers},
+		{"limits", limits},
 	}
 }
 

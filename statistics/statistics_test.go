@@ -31,6 +31,38 @@ func TestRules(t *testing.T) {
 	}
 }
 
+// TestLimits: of the limits that the table's servers have, the counters that tell lead to
+// the right name, and the others to none.
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	const runs = 4
+	for _, s := range scarceServers() {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			var counts [len(views)][wrongly + 1]int
+			missed := 0
+			for seed := range uint64(runs) {
+				all := s.named(seed + 1)
+				if all == nil {
+					continue
+				}
+				missed++
+				for i, n := range all {
+					counts[i][n]++
+				}
+			}
+			if missed < runs/2 {
+				t.Errorf("the objective is missed in %d of %d runs", missed, runs)
+			}
+			for i, v := range views {
+				if right, wrong := counts[i][rightly], counts[i][wrongly]; s.told[i] && right < missed-1 || wrong > 1 {
+					t.Errorf("%s: %d of %d right, %d wrong", v.name, right, missed, wrong)
+				}
+			}
+		})
+	}
+}
+
 func TestFigure(t *testing.T) {
 	t.Parallel()
 	hits := make([]bool, 100)

@@ -8,6 +8,7 @@ import (
 
 	"sweep.dev/sweep/load/arrivals"
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/sim/core"
 )
 
 // near fails if got is further from want than share of it.
@@ -142,4 +143,76 @@ func TestEngine_open(t *testing.T) {
 		last = max(last, r.Scheduled)
 	}
 	near(t, "rate", 500/last.Seconds(), 8, 0.15)
+}
+
+// A request that is over the loose limit is over the strict one, and at each capacity one of
+// twenty is over its limit. Searches of one seed have the same server, and trials of their own.
+func TestTiers(t *testing.T) {
+	t.Parallel()
+	const trials, requests = 400, 1000
+	server := NewTiers(3, 0, requests, 5)
+	if server.Loosest < server.Capacity || server.Loosest > 1.5*server.Capacity {
+		t.Errorf("capacities %v and %v", server.Capacity, server.Loosest)
+	}
+	strict, loose := 0, 0
+	for range trials {
+		at := server.Trial(server.Capacity)
+		if at[0].Name != Objective || at[1].Name != Loose || at[1].Parts[0].Over > at[0].Parts[0].Over {
+			t.Fatalf("%+v", at)
+		}
+		strict += at[0].Parts[0].Over
+		loose += server.Trial(server.Loosest)[1].Parts[0].Over
+	}
+	near(t, "share over the strict limit", float64(strict)/trials/requests, 0.05, 0.06)
+	near(t, "share over the loose limit", float64(loose)/trials/requests, 0.05, 0.06)
+	other := NewTiers(3, 1, requests, 5)
+	if other.Capacity != server.Capacity || other.Loosest != server.Loosest {
+		t.Error("another server")
+	}
+	fresh, same := NewTiers(3, 0, requests, 5), 0
+	for range 20 {
+		if fresh.Trial(100)[0].Parts[0].Over == other.Trial(100)[0].Parts[0].Over {
+			same++
+		}
+	}
+	if same == 20 {
+		t.Error("the same trials")
+	}
+}
+
+// What is scarce shows in the counters, and the way in the times.
+func TestServed(t *testing.T) {
+	t.Parallel()
+	run := func(change func(*Served)) (ttft time.Duration, l Look) {
+		t.Helper()
+		s := Served{GPU: "h100", Model: "meta-llama/Llama-3.1-8B-Instruct", Lengths: Lengths{Input: 200, Output: 100}, Constants: core.Chosen()}
+		change(&s)
+		requests, l, err := s.Run(1, 20, 100)
+		if err != nil || len(requests) != 100 {
+			t.Fatalf("%d requests, %v", len(requests), err)
+		}
+		for _, r := range requests {
+			ttft += (r.FirstToken - r.Scheduled) / 100
+		}
+		return ttft, l
+	}
+	plain, l := run(func(*Served) {})
+	if l.Preemptions != 0 || l.Resends != 0 || l.GPU > l.Busy || l.GPU < l.Busy*9/10 {
+		t.Errorf("%+v", l)
+	}
+	if _, l := run(func(s *Served) { s.Slots = 2 }); l.MaxRunning != 2 || l.Queue < l.TTFT/2 {
+		t.Errorf("two slots: %+v", l)
+	}
+	if _, l := run(func(s *Served) { s.KVTokens, s.MaxModelLen = 1000, 400 }); l.Preemptions == 0 || l.MaxKVUsage < 0.95 {
+		t.Errorf("a small cache: %+v", l)
+	}
+	if _, l := run(func(s *Served) { s.Constants.Step = 20 * time.Millisecond }); l.GPU > l.Busy/2 {
+		t.Errorf("a slow host: %+v", l)
+	}
+	if far, _ := run(func(s *Served) { s.RTT = 50 * time.Millisecond }); far-plain < 49*time.Millisecond || far-plain > 51*time.Millisecond {
+		t.Errorf("TTFT %v, and %v far away", plain, far)
+	}
+	if lossy, l := run(func(s *Served) { s.Loss = 0.1 }); l.Resends < 3 || l.Resends > 20 || (lossy-plain-time.Duration(l.Resends)*resend/100).Abs() > time.Millisecond {
+		t.Errorf("TTFT %v, and %v with %d packets lost", plain, lossy, l.Resends)
+	}
 }
