@@ -242,7 +242,7 @@ func TestManifests_neverReady(t *testing.T) {
 	}{
 		"never": {func(text string) string {
 			return strings.Replace(text, "image: "+appImage, "image: lab.test/none:1", 1)
-		}, []string{"did not start: image: container modelserver of pod prefill-", "ErrImageNeverPull"}},
+		}, []string{"did not start: image: ", "container modelserver of pod prefill-", "ErrImageNeverPull", "imagePullPolicy in the manifest"}},
 		// A pod that names its node is seen by no scheduler, and refused by the kubelet.
 		"never-bound": {func(text string) string {
 			text = strings.Replace(text, "spec:\n  terminationGracePeriodSeconds: 1\n", "spec:\n  nodeName: node-0\n  terminationGracePeriodSeconds: 1\n", 1)
@@ -253,16 +253,34 @@ func TestManifests_neverReady(t *testing.T) {
 			t.Parallel()
 			plan := lab.manifested(t, sweep, ns)
 			withoutGPUs(t, plan, c.edit)
-			_, stderr, code := lab.by(t, sweep, ns, "run", "-o", filepath.Join(t.TempDir(), "run"), plan, "--set", "matrix.manifest.Deployment/decode.spec.replicas=1")
-			for _, want := range c.want {
-				if !strings.Contains(stderr, want) {
-					t.Errorf("no %q in\n%s", want, stderr)
-				}
-			}
-			if left := lab.left(t, ns); code != 3 || len(left) > 0 {
-				t.Errorf("exit %d, left are %v", code, left)
-			}
+			lab.neverReady(t, sweep, ns, plan, c.want)
 		})
+	}
+}
+
+// A quota without room holds the launch back until timeouts.launch, and is its class.
+func TestManifests_quota(t *testing.T) {
+	t.Parallel()
+	const ns = "manifests-quota"
+	sweep := program(t)
+	plan := lab.manifested(t, sweep, ns)
+	lab.apply(t, ns, `{apiVersion: v1, kind: ResourceQuota, metadata: {name: q}, spec: {hard: {requests.nvidia.com/gpu: "0"}}}`)
+	lab.neverReady(t, sweep, ns, plan, []string{"did not start: quota: ", "exceeded quota: q", "wait longer with timeouts.launch"}, "--set", "timeouts.launch=20s")
+}
+
+// neverReady runs a plan whose manifests are never ready, which leaves nothing.
+func (n *node) neverReady(t *testing.T, sweep, ns, plan string, wants []string, args ...string) {
+	t.Helper()
+	begun := time.Now()
+	_, stderr, code := n.by(t, sweep, ns, append([]string{"run", "-o", filepath.Join(t.TempDir(), "run"), plan, "--set", "matrix.manifest.Deployment/decode.spec.replicas=1"}, args...)...)
+	t.Logf("after %.1f s:\n%s", time.Since(begun).Seconds(), stderr)
+	for _, want := range wants {
+		if !strings.Contains(stderr, want) {
+			t.Errorf("no %q", want)
+		}
+	}
+	if left := n.left(t, ns); code != 3 || len(left) > 0 {
+		t.Errorf("exit %d, left are %v", code, left)
 	}
 }
 

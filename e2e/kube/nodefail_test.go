@@ -150,6 +150,39 @@ func TestNode(t *testing.T) {
 		polltest.Until(t, "the cluster has ended everything", func() bool { return len(own.made(t, ns)) == 0 })
 		t.Logf("empty %.1f s after the node was back", time.Since(back).Seconds())
 	})
+	t.Run("lost under manifests", func(t *testing.T) {
+		const ns = "lost-manifests"
+		sweep := program(t)
+		plan := own.manifested(t, sweep, ns)
+		withoutGPUs(t, plan, func(text string) string { return text })
+		kubelet := own.process("kubelet")
+		defer func() { _ = kubelet.Signal(syscall.SIGCONT) }()
+		cmd := command(t, sweep, "run", "-o", filepath.Join(t.TempDir(), "run"), "--events", "-", "--set", "load.requests=1000000",
+			"--set", "matrix.manifest.Deployment/decode.spec.replicas=1", plan)
+		cmd.Env = append(os.Environ(), "KUBECONFIG="+own.file("reader.kubeconfig"), "SWEEP_STATE_DIR="+t.TempDir())
+		var said strings.Builder
+		cmd.Stderr = &said
+		var begun time.Time
+		_ = listen(t, cmd, func(event string) { // its exit code is looked at
+			if begun.IsZero() && strings.Contains(event, `"trial_progress"`) {
+				begun = time.Now()
+				_ = kubelet.Signal(syscall.SIGSTOP)
+			}
+		})
+		t.Logf("%.1f s after the kubelet was stopped: exit %d\n%s", time.Since(begun).Seconds(), cmd.ProcessState.ExitCode(), said.String())
+		if code := cmd.ProcessState.ExitCode(); begun.IsZero() || code != 4 {
+			t.Errorf("exit %d, want 4: nobody has seen the end of the pods", code)
+		}
+		for _, want := range []string{"the cluster does not hear from its node", "its node is node-0"} {
+			if !strings.Contains(said.String(), want) {
+				t.Errorf("no %q", want)
+			}
+		}
+		if err := kubelet.Signal(syscall.SIGCONT); err != nil {
+			t.Fatal(err)
+		}
+		polltest.Until(t, "the cluster has ended everything", func() bool { return len(own.left(t, ns)) == 0 })
+	})
 }
 
 // cleared deletes the pods of a namespace, and waits until they are gone.

@@ -141,6 +141,39 @@ func TestDeploy_registry(t *testing.T) {
 	})
 }
 
+// A user's own manifests whose image a real registry does not give have the same classes,
+// and advice that speaks of the manifest.
+func TestManifests_registry(t *testing.T) {
+	t.Parallel()
+	const password = "of-the-tests"
+	sweep, program := program(t), registryProgram(t)
+	open, _ := registry(t, program)
+	closed, _ := registry(t, program, "--password", password)
+	down, stop := registry(t, program)
+	stop()
+	held(t, down)
+	for ns, c := range map[string]struct {
+		image, secret string
+		want          []string
+	}{
+		"manifests-none":  {open + "/nothere:1", "", []string{"did not start: image: ", "not found", "its tag in the manifest"}},
+		"manifests-guess": {closed + "/app:1", "imagePullSecrets: [{name: wrong}]", []string{"did not start: image: ", "401 Unauthorized", "imagePullSecrets in the manifest"}},
+		"manifests-limit": {open + "/limited/app:1", "", []string{"did not start: registry: ", "429 Too Many Requests", "imagePullSecrets in the manifest"}},
+		"manifests-down":  {down + "/app:1", "", []string{"did not start: registry: ", "connection refused", "the host of image in the manifest"}},
+	} {
+		t.Run(ns, func(t *testing.T) {
+			t.Parallel()
+			plan := lab.manifested(t, sweep, ns)
+			lab.credentials(t, ns, "wrong", closed, "guessed")
+			withoutGPUs(t, plan, func(text string) string {
+				text = strings.Replace(text, "image: "+appImage+"\n          imagePullPolicy: Never", "image: "+c.image+"\n          imagePullPolicy: Always", 1)
+				return strings.Replace(text, "      dnsPolicy: Default\n", "      dnsPolicy: Default\n      "+c.secret+"\n", 1)
+			})
+			lab.neverReady(t, sweep, ns, plan, append(c.want, "container modelserver of pod prefill-"))
+		})
+	}
+}
+
 // pulled launches a server whose image the node pulls, and ends it.
 func (n *node) pulled(t *testing.T, ns string, of try) {
 	t.Helper()
