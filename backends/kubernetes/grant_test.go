@@ -57,12 +57,12 @@ metadata: {name: a}
 	for _, r := range g.Rules[before:] {
 		got = append(got, r.Group+"/"+strings.Join(r.Resources, "+")+":"+strings.Join(r.Verbs, "+"))
 	}
-	const want = "batch/jobs:create+get+list+patch+delete apps/deployments:create+get networking.k8s.io/networkpolicies:create+get networking.k8s.io/ingresses:create+get gateway.networking.k8s.io/gateways:create+get"
+	const want = "batch/jobs:create+get+list+patch+delete /events:list apps/deployments:create+get networking.k8s.io/networkpolicies:create+get networking.k8s.io/ingresses:create+get gateway.networking.k8s.io/gateways:create+get"
 	if strings.Join(got, " ") != want {
 		t.Errorf("%v, want %s", got, want)
 	}
 	text, err := manifests.RoleYAML("llm-d", []manifest.File{{Name: "a.yaml", Text: []byte("{apiVersion: apps/v1, kind: Deployment, metadata: {name: a}}")}})
-	for _, want := range []string{"namespace: llm-d\n", "apiGroups: [apps]\n    resources: [deployments]\n    verbs: [create, get]\n", "resources: [jobs]", "resources: [pods/log]"} {
+	for _, want := range []string{"namespace: llm-d\n", "apiGroups: [apps]\n    resources: [deployments]\n    verbs: [create, get]\n", "resources: [jobs]", "resources: [pods/log]", "resources: [events]"} {
 		if err != nil || !strings.Contains(text, want) {
 			t.Errorf("%v, no %q in\n%s", err, want, text)
 		}

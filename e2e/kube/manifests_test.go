@@ -243,6 +243,10 @@ func TestManifests_neverReady(t *testing.T) {
 		"never": {func(text string) string {
 			return strings.Replace(text, "image: "+appImage, "image: lab.test/none:1", 1)
 		}, []string{"did not start: image: ", "container modelserver of pod prefill-", "ErrImageNeverPull", "imagePullPolicy in the manifest"}},
+		"never-mounted": {func(text string) string {
+			text = strings.Replace(text, "      dnsPolicy: Default\n", "      dnsPolicy: Default\n      volumes: [{name: v, secret: {secretName: nothere}}]\n", 1)
+			return strings.Replace(text, "          imagePullPolicy: Never\n", "          imagePullPolicy: Never\n          volumeMounts: [{name: v, mountPath: /v}]\n", 1)
+		}, []string{"did not start: volume: ", "pod prefill-", `secret "nothere" not found`, "volumes in the manifest"}},
 		// A pod that names its node is seen by no scheduler, and refused by the kubelet.
 		"never-bound": {func(text string) string {
 			text = strings.Replace(text, "spec:\n  terminationGracePeriodSeconds: 1\n", "spec:\n  nodeName: node-0\n  terminationGracePeriodSeconds: 1\n", 1)

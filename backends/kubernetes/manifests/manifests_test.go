@@ -355,6 +355,65 @@ func TestLaunch_broken(t *testing.T) {
 	}
 }
 
+// What only events say ends a launch too, or is its class at the end. Who may not list
+// events waits until then.
+func TestLaunch_events(t *testing.T) {
+	t.Parallel()
+	const set = "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: decode}\nspec: {}\n"
+	for name, c := range map[string]struct {
+		pod, event  string
+		denied      bool
+		class, want string
+	}{
+		"volume": {
+			pod:   `{"metadata":{"name":"decode-0","uid":"u1"},"spec":{"nodeName":"gpu-1"},"status":{"phase":"Pending","containerStatuses":[{"name":"vllm","state":{"waiting":{"reason":"ContainerCreating"}}}]}}`,
+			event: `{"type":"Warning","reason":"FailedMount","message":"MountVolume.SetUp failed for volume \"v\" : secret \"x\" not found"}`,
+			class: "volume", want: `pod decode-0: FailedMount: MountVolume.SetUp failed for volume "v" : secret "x" not found`,
+		},
+		"quota": {
+			event: `{"type":"Warning","reason":"FailedCreate","message":"create Pod decode-0 in StatefulSet decode failed error: pods \"decode-0\" is forbidden: exceeded quota: q"}`,
+			class: "quota", want: "StatefulSet/decode: create Pod decode-0 in StatefulSet decode failed",
+		},
+		"denied": {denied: true, want: "timeouts.launch: not ready: StatefulSet/decode"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l, f := setup(t, set)
+			f.Put("/apis/apps/v1", kubetest.Object{"resources": []any{map[string]any{"name": "statefulsets", "kind": "StatefulSet", "namespaced": true}}})
+			if c.denied {
+				f.Deny("list events")
+			}
+			f.Before(func(w http.ResponseWriter, r *http.Request, do func()) bool {
+				switch {
+				case strings.HasPrefix(r.URL.Query().Get("labelSelector"), owner.LabelLaunch+"=") && len(made(f)) > 1:
+					_, _ = w.Write([]byte(`{"items":[` + c.pod + `]}`))
+				case strings.HasSuffix(r.URL.Path, "/events") && !c.denied:
+					if uid := strings.TrimPrefix(r.URL.Query().Get("fieldSelector"), "involvedObject.uid="); c.pod == "" == (uid == "u1") || uid == "" {
+						_, _ = w.Write([]byte(`{"items":[]}`))
+						return true
+					}
+					_, _ = w.Write([]byte(`{"items":[` + c.event + `]}`))
+				default:
+					return rehearse(w, r, do)
+				}
+				return true
+			})
+			ctx, cancel := context.WithTimeoutCause(t.Context(), 20*time.Second, errors.New("timeouts.launch"))
+			defer cancel()
+			spec := asked()
+			spec.Manifest = nil
+			_, err := l.Launch(ctx, spec, &notebook{})
+			failure, _ := errors.AsType[*backends.Failure](err)
+			if err == nil || (failure == nil) != (c.class == "") || failure != nil && failure.Class != c.class || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%#v: %v", failure, err)
+			}
+			if left := made(f); len(left) > 0 {
+				t.Errorf("left are %v", left)
+			}
+		})
+	}
+}
+
 // A deployment that the cluster ends is done.
 func TestRunning_lost(t *testing.T) {
 	t.Parallel()

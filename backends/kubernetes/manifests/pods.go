@@ -100,8 +100,8 @@ func (j judges) judge(p *pod, facts []signs.Fact, now time.Time) *backends.Failu
 }
 
 // broken says why a pod will not become ready, nil for one that may.
-func (j judges) broken(p *pod, now time.Time) *backends.Failure {
-	if f := j.judge(p, p.facts(), now); f != nil {
+func (j judges) broken(p *pod, facts []signs.Fact, now time.Time) *backends.Failure {
+	if f := j.judge(p, facts, now); f != nil {
 		return f
 	}
 	return p.exhausted()

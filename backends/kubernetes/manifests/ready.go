@@ -151,9 +151,9 @@ func wanted(kinds string, s *status, known bool) string {
 func (r *Release) Await(ctx context.Context, launch string) error {
 	var waiting []string
 	var pods []pod
-	by := judges{}
+	by, told := judges{}, &warnings{in: r.in, seen: map[string]warned{}}
 	for {
-		now, err := r.unready(ctx, by)
+		now, err := r.unready(ctx, by, told)
 		if err == nil && len(now) == 0 {
 			return nil
 		}
@@ -171,7 +171,7 @@ func (r *Release) Await(ctx context.Context, launch string) error {
 			pods = seen
 		}
 		for i := range pods {
-			if why := by.broken(&pods[i], time.Now()); why != nil {
+			if why := by.broken(&pods[i], told.ofPod(ctx, &pods[i]), time.Now()); why != nil {
 				why.Err = fmt.Errorf("%w%s", why.Err, r.lastLines(ctx, &pods[i]))
 				return why
 			}
@@ -183,7 +183,7 @@ func (r *Release) Await(ctx context.Context, launch string) error {
 		case <-ctx.Done():
 			err := fmt.Errorf("%w: not ready: %s%s", context.Cause(ctx), strings.Join(waiting, "; "), r.states(ctx, pods))
 			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-				return by.late(pods, now, err)
+				return by.late(pods, now, told, err)
 			}
 			return err
 		case <-time.After(lookEvery):
@@ -193,11 +193,11 @@ func (r *Release) Await(ctx context.Context, launch string) error {
 
 // late is the failure of a launch that was not ready in time: what a pod or an object has
 // waited for is its class.
-func (j judges) late(pods []pod, objects []unready, err error) error {
+func (j judges) late(pods []pod, objects []unready, told *warnings, err error) error {
 	var why error
 	for i := 0; i < len(pods) && why == nil; i++ {
 		p := &pods[i]
-		why = j.of(p.Metadata.UID, "pod "+p.Metadata.Name).AtLast(p.facts())
+		why = j.of(p.Metadata.UID, "pod "+p.Metadata.Name).AtLast(append(p.facts(), told.seen[p.Metadata.UID].facts...))
 	}
 	for i := 0; i < len(objects) && why == nil; i++ {
 		if o := objects[i]; o.refused != nil {
@@ -219,7 +219,7 @@ type unready struct {
 }
 
 // unready are the objects that are not ready.
-func (r *Release) unready(ctx context.Context, by judges) (list []unready, err error) {
+func (r *Release) unready(ctx context.Context, by judges, told *warnings) (list []unready, err error) {
 	for _, o := range r.objects {
 		have, err := look(ctx, r.in, o.at)
 		if err != nil {
@@ -230,14 +230,14 @@ func (r *Release) unready(ctx context.Context, by judges) (list []unready, err e
 		}
 		why, failed := o.waits(have)
 		is := unready{name: o.String(), uid: o.uid, why: fmt.Sprintf("%s: %s", o, why)}
-		if c, ok := errors.AsType[*conditionError](failed); ok && c.is.Type == "ReplicaFailure" {
-			f := signs.Refused(c.is.Reason, c.is.Message)
-			if err := by.of(o.uid, is.name).Judge([]signs.Fact{f}, time.Now()); err != nil {
+		if why != "" || failed != nil {
+			is.refused = told.refused(ctx, o, failed)
+		}
+		if f := is.refused; f != nil {
+			if err := by.of(o.uid, is.name).Judge([]signs.Fact{*f}, time.Now()); err != nil {
 				return nil, err
 			}
-			if signs.Known(f) {
-				is.why, is.refused, failed = is.name+": "+failed.Error(), &f, nil
-			}
+			is.why, failed = is.name+": "+f.String(), nil
 		}
 		if failed != nil {
 			return nil, &backends.Failure{Class: "host", Err: fmt.Errorf("%s: %w", o, failed)}

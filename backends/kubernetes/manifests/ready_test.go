@@ -96,7 +96,7 @@ func TestBroken(t *testing.T) {
 		"no image":       {waiting("ImagePullBackOff", refused+`r.example/app:1: not found`), "image", 0, backends.ErrSpec, "its tag"},
 		"some pull":      {waiting("ErrImagePull", ""), "image", retried, nil, "imagePullSecrets"},
 		"no name":        {waiting("InvalidImageName", ""), "image", 0, backends.ErrSpec, "image in the manifest"},
-		"no secret":      {waiting("CreateContainerConfigError", `secret \"x\" not found`), "spec", soon, backends.ErrSpec, "that the manifest names"},
+		"no secret":      {waiting("CreateContainerConfigError", `secret \"x\" not found`), "spec", retried, backends.ErrSpec, "that the manifest names"},
 		"as root":        {waiting("CreateContainerConfigError", `container has runAsNonRoot and image will run as root`), "admission", 0, backends.ErrSpec, "runAsUser"},
 		"a wrong entry":  {waiting("RunContainerError", ""), "image", soon, backends.ErrSpec, "command and args"},
 		"no such entry":  {restarted(1, "CrashLoopBackOff", `{"reason":"StartError","exitCode":128,"message":"exec: \"vlm\": executable file not found in $PATH"}`), "image", 0, backends.ErrSpec, "command and args"},
@@ -108,7 +108,7 @@ func TestBroken(t *testing.T) {
 		"a sidecar":      {`"containerStatuses":[{"ready":true}],"initContainerStatuses":[{"state":{"waiting":{"reason":"InvalidImageName"}}}]`, "image", 0, backends.ErrSpec, ""},
 		"no room":        {condition("PodScheduled", "False", "Unschedulable", "0/1 nodes are available: 1 Insufficient nvidia.com/gpu."), "no_capacity", never, backends.ErrCapacity, "timeouts.launch"},
 		"no node":        {condition("PodScheduled", "False", "Unschedulable", "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector."), "placement", never, backends.ErrSpec, "nodeSelector"},
-		"no claim":       {condition("PodScheduled", "False", "Unschedulable", `0/1 nodes are available: persistentvolumeclaim "x" not found.`), "volume", soon, backends.ErrSpec, "claimName"},
+		"no claim":       {condition("PodScheduled", "False", "Unschedulable", `0/1 nodes are available: persistentvolumeclaim "x" not found.`), "volume", retried, backends.ErrSpec, "claimName"},
 		"preempted":      {condition("DisruptionTarget", "True", "PreemptionByScheduler", ""), "preempted", 0, backends.ErrCapacity, "priorityClassName"},
 		"node away":      {`"conditions":[{"type":"ContainersReady","status":"True"},{"type":"Ready","status":"False"}]`, "node", signs.NodeGone, nil, ""},
 		"no GPU there":   {`"phase":"Failed","reason":"OutOfnvidia.com/gpu","message":"no"`, "no_capacity", 0, backends.ErrCapacity, "run it again"},
@@ -120,17 +120,17 @@ func TestBroken(t *testing.T) {
 		by, begun := judges{}, time.Now()
 		if c.after > 0 {
 			for _, at := range []time.Duration{0, c.after - time.Millisecond} {
-				if got := by.broken(&p, begun.Add(at)); got != nil {
+				if got := by.broken(&p, p.facts(), begun.Add(at)); got != nil {
 					t.Errorf("%s: after %v already %v", name, at, got)
 				}
 			}
 		}
-		got := by.broken(&p, begun.Add(c.after))
+		got := by.broken(&p, p.facts(), begun.Add(c.after))
 		if c.after == never {
 			if got != nil {
 				t.Errorf("%s: after %v already %v", name, never, got)
 			}
-			got, _ = errors.AsType[*backends.Failure](by.late([]pod{p}, nil, errors.New("timeouts.launch")))
+			got, _ = errors.AsType[*backends.Failure](by.late([]pod{p}, nil, &warnings{}, errors.New("timeouts.launch")))
 		}
 		if (got == nil) != (c.class == "") || got != nil && (got.Class != c.class || !strings.Contains(got.Hint, c.hint) || c.is != nil && !errors.Is(got, c.is)) {
 			t.Errorf("%s: %+v, want %q", name, got, c.class)

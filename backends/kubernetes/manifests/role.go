@@ -15,6 +15,8 @@ import (
 func Rules(set *manifest.Set) []backends.Rule {
 	// The Job that owns the objects, which the cluster deletes with it.
 	rules := []backends.Rule{{Group: "batch", Resources: []string{"jobs"}, Verbs: []string{"create", "get", "list", "patch", "delete"}}}
+	// Why a pod does not start, where it does not say that itself.
+	rules = append(rules, backends.Rule{Resources: []string{"events"}, Verbs: []string{"list"}})
 	seen := map[string]bool{}
 	for _, o := range set.Objects {
 		group, resource := o.Group(), resourceOf(o.Kind)

@@ -100,8 +100,11 @@ func (j *Judge) Judge(facts []Fact, now time.Time) error {
 	j.since = since
 	return j.first(here, func(s *sign) bool {
 		after := s.after
-		if s.waits {
+		switch {
+		case s.waits:
 			after = j.Pending
+		case j.Own && s.ownAfter > 0:
+			after = s.ownAfter
 		}
 		return now.Sub(since[s.spell()]) >= after
 	})

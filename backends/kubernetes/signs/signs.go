@@ -64,6 +64,9 @@ type sign struct {
 	// [Judge.Pending] in its place.
 	after time.Duration
 	waits bool
+	// ownAfter is after for a pod of a user's own manifests: an operator of theirs may still
+	// make what is missing; 0 is after.
+	ownAfter time.Duration
 }
 
 const (
@@ -151,12 +154,12 @@ var signs = []sign{
 	{in: inWaiting, reason: "RegistryUnavailable", class: "registry", hint: "the registry does not answer the node", after: retried},
 	{in: inWaiting, reason: "SignatureValidationFailed", class: "image", err: backends.ErrSpec, hint: "the cluster wants a signed image", after: soon},
 	{in: inWaiting, message: `runAsNonRoot|run as root`, reason: "CreateContainerConfigError", class: "admission", err: backends.ErrSpec, hint: "the image runs as root: say user in backend.deploy, or root: true", own: "the image runs as root: set runAsUser or leave out runAsNonRoot in the manifest"},
-	{in: inWaiting, reason: "CreateContainerConfigError", class: "spec", err: backends.ErrSpec, hint: "a Secret or a key that backend.deploy.secrets names is not there", own: "a Secret or a ConfigMap that the manifest names, or a key of it, is not there", after: soon},
+	{in: inWaiting, reason: "CreateContainerConfigError", class: "spec", err: backends.ErrSpec, hint: "a Secret or a key that backend.deploy.secrets names is not there", own: "a Secret or a ConfigMap that the manifest names, or a key of it, is not there", after: soon, ownAfter: retried},
 	{in: inWaiting, reason: "CreateContainerError", class: "host", hint: "the node cannot make the container: the text says why", after: soon},
 	{in: inWaiting, reason: "RunContainerError", class: "image", err: backends.ErrSpec, hint: "the image cannot run this command: engines.NAME.command or entrypoint in the plan", own: "the image cannot run this command: command and args in the manifest", after: soon},
 
 	// A pod that has no node, or no volume there.
-	{in: inCondition, reason: "Unschedulable", message: `persistentvolumeclaim ".*" not found`, class: "volume", err: backends.ErrSpec, hint: "the namespace has no such PersistentVolumeClaim: backend.deploy.cache.claim", own: "the namespace has no such PersistentVolumeClaim: claimName in the manifest", after: soon},
+	{in: inCondition, reason: "Unschedulable", message: `persistentvolumeclaim ".*" not found`, class: "volume", err: backends.ErrSpec, hint: "the namespace has no such PersistentVolumeClaim: backend.deploy.cache.claim", own: "the namespace has no such PersistentVolumeClaim: claimName in the manifest", after: soon, ownAfter: retried},
 	{in: inCondition, reason: "Unschedulable", message: `unbound immediate PersistentVolumeClaims|volume node affinity conflict`, class: "volume", hint: "the volume of backend.deploy.cache is not bound, or no node that fits can reach it", own: "a volume of the manifest is not bound, or no node that fits can reach it", waits: true},
 	{in: inCondition, reason: "Unschedulable", message: `Insufficient|Too many pods`, class: "no_capacity", err: backends.ErrCapacity, hint: "no node that fits has room: free one, ask for less, or wait longer with backend.deploy.pending", own: "no node that fits has room: free one, ask for less, or wait longer with timeouts.launch", waits: true},
 	{in: inCondition, reason: "Unschedulable", message: `were unschedulable.*node affinity/selector|node affinity/selector.*were unschedulable`, class: Node, hint: HintAway, waits: true},
@@ -166,7 +169,7 @@ var signs = []sign{
 	{in: inCondition, reason: "Unschedulable", message: `untolerated taint`, class: Placement, err: backends.ErrSpec, hint: "the nodes have a taint, which kubectl describe nodes shows: tolerations in backend.deploy, unless they are lost", own: "the nodes have a taint, which kubectl describe nodes shows: tolerations in the manifest, unless they are lost", waits: true},
 	{in: inCondition, reason: "Unschedulable", class: "no_capacity", err: backends.ErrCapacity, hint: "no node takes the pod: the text says why", waits: true},
 	{in: inCondition, reason: "SchedulingGated", class: "queued", err: backends.ErrCapacity, hint: "a queue of the cluster holds the pod back", waits: true},
-	{in: inEvent, reason: "FailedMount", message: `not found|no such file`, class: "volume", err: backends.ErrSpec, hint: "a volume cannot be mounted: backend.deploy.cache", own: "a volume cannot be mounted: volumes in the manifest", after: soon},
+	{in: inEvent, reason: "FailedMount", message: `not found|no such file`, class: "volume", err: backends.ErrSpec, hint: "a volume cannot be mounted: backend.deploy.cache", own: "a volume cannot be mounted: volumes in the manifest", after: soon, ownAfter: retried},
 	{in: inEvent, reason: "FailedMount", class: "volume", hint: "a volume cannot be mounted: the text says why", after: 2 * time.Minute},
 	{in: inEvent, reason: "FailedAttachVolume", class: "volume", hint: "a volume cannot be attached to the node: is another node using it?", after: 2 * time.Minute},
 	{in: inEvent, reason: "FailedCreatePodSandBox", class: "host", hint: "the node cannot give the pod a network: another node may", after: retried},

@@ -206,7 +206,7 @@ func TestJudge_noCause(t *testing.T) {
 		if (err != nil) != (n == 8) {
 			t.Errorf("after %d of 8 parts of the time: %v", n, err)
 		}
-		if n == 8 && !strings.Contains(err.Error(), "container vllm of pod x: ImagePullBackOff") {
+		if err != nil && !strings.Contains(err.Error(), "container vllm of pod x: ImagePullBackOff") {
 			t.Error(err)
 		}
 	}

@@ -1,0 +1,86 @@
+package manifests
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"time"
+
+	"sweep.dev/sweep/backends/kubernetes/owner"
+	"sweep.dev/sweep/backends/kubernetes/signs"
+	"sweep.dev/sweep/internal/effect"
+	"sweep.dev/sweep/internal/kubeapi"
+)
+
+const (
+	// eventsEvery is the time between two looks at the events of one object.
+	eventsEvery = 5 * time.Second
+	// maxEvents bounds how many of an object's events are read.
+	maxEvents = 50
+)
+
+// warnings are what the cluster reports about pods and objects that do not say it
+// themselves: a volume that cannot be mounted, pods that a quota refuses. Who may not list
+// events has none.
+type warnings struct {
+	in     owner.Namespace
+	seen   map[string]warned // by UID
+	denied bool
+}
+
+// A warned is what was reported about one of them at a time.
+type warned struct {
+	at    time.Time
+	facts []signs.Fact
+}
+
+// of are the warnings of an object. They stay for a moment, as they are no news.
+func (w *warnings) of(ctx context.Context, uid string) []signs.Fact {
+	last := w.seen[uid]
+	if w.denied || uid == "" || !last.at.IsZero() && time.Since(last.at) < eventsEvery {
+		return last.facts
+	}
+	query := url.Values{"fieldSelector": {"involvedObject.uid=" + uid}, "limit": {fmt.Sprint(maxEvents)}}
+	var list struct {
+		Items []signs.Event `json:"items"`
+	}
+	err := w.in.Effects.Call(ctx, effect.KubeRead, func(ctx context.Context) error {
+		return w.in.API.Get(ctx, kubeapi.Collection("v1", w.in.Name, "events")+"?"+query.Encode(), &list)
+	})
+	if err != nil {
+		_, w.denied = errors.AsType[*kubeapi.Denied](err)
+		return last.facts
+	}
+	w.seen[uid] = warned{time.Now(), signs.Troubles(list.Items)}
+	return w.seen[uid].facts
+}
+
+// ofPod are the facts of a pod: what it says of itself, and before it runs the warnings.
+func (w *warnings) ofPod(ctx context.Context, p *pod) []signs.Fact {
+	facts := p.facts()
+	if p.Status.Phase == "Pending" && p.Spec.Node != "" {
+		facts = append(facts, w.of(ctx, p.Metadata.UID)...)
+	}
+	return facts
+}
+
+// refused is why the API server does not make the pods of an object, nil if it does. A
+// condition says it of some kinds, an event of all.
+func (w *warnings) refused(ctx context.Context, o *object, failed error) *signs.Fact {
+	if c, ok := errors.AsType[*conditionError](failed); ok && c.is.Type == "ReplicaFailure" {
+		if f := signs.Refused(c.is.Reason, c.is.Message); signs.Known(f) {
+			return &f
+		}
+		return nil
+	}
+	if failed != nil || o.Kind != "StatefulSet" && o.Kind != "DaemonSet" && o.Kind != "Job" {
+		return nil
+	}
+	for _, f := range w.of(ctx, o.uid) {
+		if signs.Known(f) {
+			return &f
+		}
+	}
+	return nil
+}
