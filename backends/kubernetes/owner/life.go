@@ -134,9 +134,9 @@ func (n Namespace) delete(ctx context.Context, name, uid string, objects []Ref) 
 			return nil
 		case err != nil && (errors.Is(err, errForeign) || refused(err)):
 			return err
-		case err != nil:
+		case err != nil && (ctx.Err() == nil || last == nil): // else what was left tells more
 			last = err
-		default:
+		case err == nil:
 			last = errors.New("left are " + left)
 		}
 		if !asked {
