@@ -36,11 +36,10 @@ type bound struct {
 	// atOnce says that the column is how many milliseconds of each request something takes,
 	// and the figure how many requests are at it at once: their rate times that (Little,
 	// Operations Research 9, 1961).
-	atOnce  bool
-	least   float64
-	of      []string // columns of which least is a share, the first that was measured; nil for none
-	most    bool     // least is the most
-	unknown bool     // it holds too if nobody measured the column
+	atOnce bool
+	least  float64
+	of     []string // columns of which least is a share, the first that was measured; nil for none
+	most   bool     // least is the most
 }
 
 // Columns that a sign is about, by a part of their names before the unit.
@@ -98,7 +97,7 @@ var signs = []sign{
 	{by: "prefill", about: wholeAnswer, holds: []bound{queuedWhole, anyPrompt}},
 	{by: "queue", about: firstToken, holds: []bound{queuedFirst, fullSlots, fewPrompts}},
 	{by: "queue", about: wholeAnswer, holds: []bound{queuedWhole, fullSlots, fewPrompts}},
-	{by: "queue", about: anyWait, holds: []bound{waiting, fullSlots, {column: col.MeanServerPrefillMs, atOnce: true, least: 0.5, most: true, unknown: true}}},
+	{by: "queue", about: anyWait, holds: []bound{waiting, fullSlots, fewPrompts}},
 	{by: "prefill", about: firstToken, holds: []bound{{column: col.MeanServerPrefillMs, least: 0.5, of: []string{col.MeanServerTTFTMs}}, longSteps}},
 	{by: "decode_bandwidth", about: afterFirst, holds: []bound{{column: col.MeanGPUMemoryBandwidthUtil, least: 80}}},
 	{by: "prefill", about: betweenTokens, holds: []bound{longSteps, {column: col.MeanServerPrefillMs, atOnce: true, least: 0.5}}},
@@ -107,7 +106,7 @@ var signs = []sign{
 		{column: col.MeanServerPrefillMs, least: 1.25, of: perToken, most: true},
 		{column: col.MeanServerPrefillMs, atOnce: true, least: 1, most: true},
 	}},
-	{by: "prefill", about: wholeAnswer, holds: []bound{{column: col.MeanServerPrefillMs, least: 0.5, of: []string{col.MeanServerE2EMs}}}},
+	{by: "prefill", about: wholeAnswer, holds: []bound{{column: col.MeanServerPrefillMs, least: 0.5, of: []string{col.MeanServerE2EMs}}, longSteps}},
 }
 
 // resend is how many milliseconds a packet is missed at least before it is sent again: Linux's
@@ -179,34 +178,31 @@ func limitOf(trials []result.Row, part string) *Limit {
 // says are the figures of a sign, and whether it holds.
 func (s sign) says(trials []result.Row) (says []string, holds bool) {
 	for _, b := range s.holds {
-		text, held, known := b.check(trials)
-		switch {
-		case !known && b.unknown:
-		case !held:
+		text, held := b.check(trials)
+		if !held {
 			return nil, false
-		default:
-			says = append(says, text)
 		}
+		says = append(says, text)
 	}
 	return says, true
 }
 
 // check is the figure of a bound in words, and whether it holds; it does not if it, or what
 // it is a share of, is not known.
-func (b bound) check(trials []result.Row) (text string, holds, known bool) {
+func (b bound) check(trials []result.Row) (text string, holds bool) {
 	value := func(column string) (float64, bool) {
 		row := mean(trials, []string{column})
 		return row.Number(column)
 	}
 	v, known := value(b.column)
 	if !known {
-		return "", false, false
+		return "", false
 	}
 	bound, text := b.least, fmt.Sprintf("%s %s", b.column, humanize.Figure(v))
 	if b.atOnce {
 		rate, ok := value(col.RequestThroughput)
 		if !ok {
-			return "", false, false
+			return "", false
 		}
 		text += fmt.Sprintf(" at %s %s", col.RequestThroughput, humanize.Figure(rate))
 		v *= rate / 1000
@@ -219,11 +215,11 @@ func (b bound) check(trials []result.Row) (text string, holds, known bool) {
 			break
 		}
 		if i+1 == len(b.of) {
-			return "", false, false
+			return "", false
 		}
 	}
 	if b.most {
-		return text, v <= bound, true
+		return text, v <= bound
 	}
-	return text, v >= bound && v > 0, true
+	return text, v >= bound && v > 0
 }

@@ -25,7 +25,9 @@ func TestLimitOf(t *testing.T) {
 		"mean_server_decode_ms": 900.0, "mean_server_e2e_ms": 1000.0, "mean_server_prefill_ms": 11.0, "mean_server_tpot_ms": 10.0, "request_throughput": 20.0,
 	}
 	prompts := result.Row{"mean_server_prefill_ms": 150.0, "mean_server_ttft_ms": 200.0, "mean_server_tpot_ms": 20.0, "request_throughput": 2.0}
-	waiting := result.Row{"mean_requests_waiting": 5.0, "mean_requests_running": 4.0, "max_requests_running": 4.0}
+	waiting := result.Row{
+		"mean_requests_waiting": 5.0, "mean_requests_running": 4.0, "max_requests_running": 4.0, "mean_server_prefill_ms": 15.0, "request_throughput": 20.0,
+	}
 	way := result.Row{"p50_rtt_ms": 90.0, "p95_server_ttft_ms": 60.0, "p99_server_ttft_ms": 120.0}
 	lost := result.Row{"tcp_retransmits": int64(50), "requests": int64(400), "p95_server_ttft_ms": 60.0}
 	for _, c := range []struct {
@@ -38,6 +40,7 @@ func TestLimitOf(t *testing.T) {
 		{"a full cache", with(queued, result.Row{"max_kv_cache_usage": 0.99}), ttft, "kv_cache"},
 		{"a full cache, and tokens too slow", with(queued, result.Row{"max_kv_cache_usage": 0.99}), tpot, "unknown"},
 		{"a full cache, and no long wait of the whole", with(queued, result.Row{"max_kv_cache_usage": 0.99}), e2e, "unknown"},
+		{"a full cache, and a long wait of the whole", with(queued, result.Row{"max_kv_cache_usage": 0.99, "mean_server_queue_ms": 800.0}), e2e, "kv_cache"},
 		{"a full cache, and no time in the queue", with(waiting, result.Row{"max_kv_cache_usage": 0.99}), ttft, "kv_cache"},
 		{"preemptions", result.Row{"preemptions": int64(30), "requests": int64(400), "max_kv_cache_usage": 0.95}, tpot, "kv_cache"},
 		{"a preemption", result.Row{"preemptions": int64(1), "requests": int64(400), "max_kv_cache_usage": 0.95}, tpot, "unknown"},
@@ -47,8 +50,10 @@ func TestLimitOf(t *testing.T) {
 		{"slots, and a long wait of the whole", with(queued, result.Row{"mean_server_queue_ms": 800.0}), e2e, "queue"},
 		{"a queue, and slots are free", with(queued, result.Row{"max_requests_running": 40.0}), ttft, "unknown"},
 		{"a queue of prompts", with(queued, result.Row{"request_throughput": 60.0}), ttft, "prefill"},
+		{"a queue of prompts, and a long wait of the whole", with(queued, result.Row{"request_throughput": 60.0, "mean_server_queue_ms": 800.0}), e2e, "prefill"},
 		{"a queue, and a good part of it prompts", with(queued, result.Row{"request_throughput": 45.0}), ttft, "unknown"},
 		{"a queue, and no time in it", waiting, ttft, "queue"},
+		{"a queue, and nobody knows the prompts", with(waiting, result.Row{"mean_server_prefill_ms": nil}), ttft, "unknown"},
 		{"a queue before a busy thread", with(waiting, result.Row{"server_busiest_thread_cpu": 0.97, "gpu": "cpu-2-cores"}), ttft, "host_cpu"},
 		{"a thread that polls for requests", result.Row{"server_busiest_thread_cpu": 1.0, "gpu": "cpu", "mean_requests_running": 0.3}, ttft, "unknown"},
 		{"a thread that polls beside a GPU", result.Row{"server_busiest_thread_cpu": 1.0, "mean_gpu_util": 20.0, "mean_requests_running": 1.2}, tpot, "unknown"},
@@ -65,12 +70,16 @@ func TestLimitOf(t *testing.T) {
 		{"a long way, and only a mean", with(way, result.Row{"p95_server_ttft_ms": nil, "mean_server_ttft_ms": 60.0}), ttft, "unknown"},
 		{"a long way, and tokens too slow", with(decoding, way), tpot, "decode"},
 		{"packets lost", lost, ttft, "link"},
+		{"packets lost, and the slowest", with(lost, result.Row{"p99_server_ttft_ms": 150.0}), "p99_ttft_ms < 200", "link"},
+		{"packets lost, and the server's own slowest", with(lost, result.Row{"p99_server_ttft_ms": 250.0}), "p99_ttft_ms < 200", "unknown"},
 		{"packets lost, and the usual too slow", lost, "p90_ttft_ms < 200", "unknown"},
 		{"packets lost, and a slow server", with(with(queued, lost), result.Row{"p95_server_ttft_ms": 250.0}), ttft, "queue"},
 		{"prefill", prompts, ttft, "prefill"},
 		{"prefill, by the gap between tokens", with(prompts, result.Row{"mean_server_tpot_ms": nil, "mean_server_itl_ms": 20.0}), ttft, "prefill"},
 		{"prefill in steps that are all as long", with(prompts, result.Row{"mean_server_tpot_ms": 140.0}), ttft, "unknown"},
 		{"prefill, and nobody knows the steps", with(prompts, result.Row{"mean_server_tpot_ms": nil}), ttft, "unknown"},
+		{"prefill of the whole", with(prompts, result.Row{"mean_server_e2e_ms": 250.0}), e2e, "prefill"},
+		{"prefill of the whole in steps that are all as long", with(prompts, result.Row{"mean_server_e2e_ms": 250.0, "mean_server_tpot_ms": 140.0}), e2e, "unknown"},
 		{"prefill that tokens wait for", with(prompts, result.Row{"request_throughput": 5.0, "mean_server_decode_ms": 900.0, "mean_server_e2e_ms": 1000.0}), tpot, "prefill"},
 		{"seldom prefill, and tokens too slow", with(prompts, result.Row{"mean_server_decode_ms": 900.0, "mean_server_e2e_ms": 1000.0}), tpot, "unknown"},
 		{"memory bandwidth", with(decoding, result.Row{"mean_gpu_memory_bandwidth_util": 91.0}), tpot, "decode_bandwidth"},
