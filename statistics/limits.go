@@ -34,14 +34,22 @@ type view struct {
 	hidden []string // columns that nobody measured
 }
 
-// views are what plans collect.
+// views are what plans collect, and an engine that tells no times.
 var views = [...]view{
 	{},
 	{"no GPU:", []string{col.MeanGPUUtil, col.MeanGPUMemoryBandwidthUtil}},
-	{"engine:", []string{col.MeanGPUUtil, col.MeanGPUMemoryBandwidthUtil, col.ServerBusiestThreadCPU}},
+	{"gauges:", []string{
+		col.MeanGPUUtil, col.MeanGPUMemoryBandwidthUtil, col.MeanServerQueueMs, col.MeanServerPrefillMs, col.MeanServerTTFTMs,
+		col.P95ServerTTFTMs, col.P99ServerTTFTMs, col.MeanServerDecodeMs, col.MeanServerE2EMs, col.MeanServerTPOTMs,
+	}},
 }
 
-var everyView = [len(views)]bool{true, true, true}
+// Views that tell.
+var (
+	everyView = [len(views)]bool{true, true, true}
+	withTimes = [len(views)]bool{true, true, false}
+	withGPU   = [len(views)]bool{true, false, false}
+)
 
 // A machine is a GPU or several with a model.
 type machine struct {
@@ -95,41 +103,42 @@ func host(step, start time.Duration) func(*models.Served) {
 // scarceServers are those of the table.
 func scarceServers() []scarce {
 	const tick = time.Millisecond
-	watched := [len(views)]bool{true, false, false}
 	return []scarce{
-		{name: "8B, slots, TTFT", server: llama8.serves(512, 128, slots(16)), latency: "ttft", limit: 500, load: 19.5, told: everyView},
-		{name: "8B, long prompts, TTFT", server: llama8.serves(3000, 32), latency: "ttft", limit: 500, load: 9, told: everyView},
-		{name: "8B, prompts, TTFT", server: llama8.serves(500, 16), latency: "ttft", limit: 500, load: 88, told: everyView},
-		{name: "8B, prompts, TPOT", server: llama8.serves(1500, 128), latency: "tpot", limit: 15, load: 12.5, told: everyView},
+		{name: "8B, slots, TTFT", server: llama8.serves(512, 128, slots(16)), latency: "ttft", limit: 500, load: 19.5, told: withTimes},
+		{name: "8B, long prompts, TTFT", server: llama8.serves(3000, 32), latency: "ttft", limit: 500, load: 9, told: withTimes},
+		{name: "8B, prompts, TTFT", server: llama8.serves(500, 16), latency: "ttft", limit: 500, load: 88, told: withTimes},
+		{name: "8B, prompts, TPOT", server: llama8.serves(1500, 128), latency: "tpot", limit: 15, load: 12.5, told: withTimes},
 		{name: "8B, KV cache, TTFT", server: llama8.serves(512, 512, cache(20_000)), latency: "ttft", limit: 500, load: 6.2, told: everyView},
-		{name: "8B, decoding, TPOT", server: llama8.serves(100, 256), latency: "tpot", limit: 6, load: 48, told: everyView},
+		{name: "8B, decoding, TPOT", server: llama8.serves(100, 256), latency: "tpot", limit: 6, load: 48, told: withTimes},
 		{name: "8B, decoding, TTFT", server: llama8.serves(100, 256), latency: "ttft", limit: 14, load: 55},
-		{name: "8B, decoding far away, TPOT", server: llama8.serves(100, 256, away(100*tick)), latency: "tpot", limit: 6, load: 48, told: everyView},
-		{name: "8B, host, TPOT", server: llama8.serves(128, 128, host(15*tick, 5*tick)), latency: "tpot", limit: 30, load: 43, told: watched},
-		{name: "8B, round trip, TTFT", server: llama8.serves(512, 64, away(120*tick)), latency: "ttft", limit: 160, load: 25, told: everyView},
-		{name: "8B, lost packets, TTFT", server: llama8.serves(512, 64, lossy), latency: "ttft", limit: 200, load: 10, told: everyView},
-		{name: "8B, slots, lost packets, TTFT", server: llama8.serves(512, 128, slots(16), lossy), latency: "ttft", limit: 1000, load: 20.5, told: everyView},
+		{name: "8B, decoding far away, TPOT", server: llama8.serves(100, 256, away(100*tick)), latency: "tpot", limit: 6, load: 48, told: withTimes},
+		{name: "8B, host, TPOT", server: llama8.serves(128, 128, host(15*tick, 5*tick)), latency: "tpot", limit: 30, load: 43, told: withGPU},
+		{name: "8B, round trip, TTFT", server: llama8.serves(512, 64, away(120*tick)), latency: "ttft", limit: 160, load: 25, told: withTimes},
+		{name: "8B, slots and prompts, E2E", server: llama8.serves(1500, 64, slots(8)), latency: "e2e", limit: 1500, load: 12.4},
+		{name: "8B, lost packets, TTFT", server: llama8.serves(512, 64, lossy), latency: "ttft", limit: 200, load: 10, told: withTimes},
+		{name: "8B, slots, lost packets, TTFT", server: llama8.serves(512, 128, slots(16), lossy), latency: "ttft", limit: 1000, load: 20.5, told: withTimes},
 
-		{name: "1.5B, slots, TTFT", server: qwen1.serves(512, 128, slots(16)), latency: "ttft", limit: 1000, load: 9.3, told: everyView},
-		{name: "1.5B, slots, E2E", server: qwen1.serves(512, 128, slots(8)), latency: "e2e", limit: 8000, load: 6.5, told: everyView},
-		{name: "1.5B, long prompts, TTFT", server: qwen1.serves(3000, 32), latency: "ttft", limit: 1200, load: 5.85, told: everyView},
-		{name: "1.5B, prompts, TPOT", server: qwen1.serves(1500, 128), latency: "tpot", limit: 40, load: 9.6, told: everyView},
+		{name: "1.5B, slots, TTFT", server: qwen1.serves(512, 128, slots(16)), latency: "ttft", limit: 1000, load: 9.3, told: withTimes},
+		{name: "1.5B, slots, E2E", server: qwen1.serves(512, 128, slots(8)), latency: "e2e", limit: 8000, load: 6.5, told: withTimes},
+		{name: "1.5B, long prompts, TTFT", server: qwen1.serves(3000, 32), latency: "ttft", limit: 1200, load: 5.85, told: withTimes},
+		{name: "1.5B, prompts, TPOT", server: qwen1.serves(1500, 128), latency: "tpot", limit: 40, load: 9.6, told: withTimes},
 		{name: "1.5B, KV cache, E2E", server: qwen1.serves(512, 512, cache(20_000)), latency: "e2e", limit: 18_000, load: 3.5, told: everyView},
-		{name: "1.5B, decoding, TPOT", server: qwen1.serves(100, 256), latency: "tpot", limit: 14, load: 30, told: everyView},
-		{name: "1.5B, host that polls, TPOT", server: qwen1.serves(128, 128, host(30*tick, 5*tick)), polls: true, latency: "tpot", limit: 50, load: 20.7, told: watched},
-		{name: "1.5B, round trip, host that polls, TTFT", server: qwen1.serves(512, 64, away(150*tick), host(5*tick, 0)), polls: true, latency: "ttft", limit: 250, load: 19, told: everyView},
+		{name: "1.5B, decoding, TPOT", server: qwen1.serves(100, 256), latency: "tpot", limit: 14, load: 30, told: withTimes},
+		{name: "1.5B, host that polls, TPOT", server: qwen1.serves(128, 128, host(30*tick, 5*tick)), polls: true, latency: "tpot", limit: 50, load: 20.7, told: withGPU},
+		{name: "1.5B, round trip, host that polls, TTFT", server: qwen1.serves(512, 64, away(150*tick), host(5*tick, 0)), polls: true, latency: "ttft", limit: 250, load: 19, told: withTimes},
 
-		{name: "7B, slots, E2E", server: qwen7.serves(512, 128, slots(8)), latency: "e2e", limit: 8000, load: 8.1, told: everyView},
-		{name: "7B, prompts, TTFT", server: qwen7.serves(500, 16), latency: "ttft", limit: 1000, load: 27.5, told: everyView},
+		{name: "7B, slots, E2E", server: qwen7.serves(512, 128, slots(8)), latency: "e2e", limit: 8000, load: 8.1, told: withTimes},
+		{name: "7B, prompts, TTFT", server: qwen7.serves(500, 16), latency: "ttft", limit: 1000, load: 27.5, told: withTimes},
 		{name: "7B, long prompts, E2E", server: qwen7.serves(3000, 32), latency: "e2e", limit: 4000, load: 2.7},
+		{name: "7B, slots and prompts, closed loop, E2E", server: qwen7.serves(1500, 64, slots(8), closed), latency: "e2e", limit: 3000, load: 11},
 		{name: "7B, decoding, TPOT", server: qwen7.serves(100, 256), latency: "tpot", limit: 14, load: 42},
 
-		{name: "70B, slots, closed loop, TTFT", server: llama70.serves(512, 128, slots(16), closed), latency: "ttft", limit: 1500, load: 27, told: everyView},
-		{name: "70B, long prompts, TTFT", server: llama70.serves(3000, 32), latency: "ttft", limit: 1800, load: 3.7, told: everyView},
-		{name: "70B, prompts, closed loop, TTFT", server: llama70.serves(1500, 32, closed), latency: "ttft", limit: 1500, load: 36, told: everyView},
+		{name: "70B, slots, closed loop, TTFT", server: llama70.serves(512, 128, slots(16), closed), latency: "ttft", limit: 1500, load: 27, told: withTimes},
+		{name: "70B, long prompts, TTFT", server: llama70.serves(3000, 32), latency: "ttft", limit: 1800, load: 3.7, told: withTimes},
+		{name: "70B, prompts, closed loop, TTFT", server: llama70.serves(1500, 32, closed), latency: "ttft", limit: 1500, load: 36, told: withTimes},
 		{name: "70B, KV cache, TTFT", server: llama70.serves(512, 512, cache(20_000)), latency: "ttft", limit: 1500, load: 2.7, told: everyView},
 		{name: "70B, decoding, TPOT", server: llama70.serves(100, 256), latency: "tpot", limit: 21, load: 68},
-		{name: "70B, host, TTFT", server: llama70.serves(128, 128, host(30*tick, 20*tick)), latency: "ttft", limit: 300, load: 20, told: watched},
+		{name: "70B, host, TTFT", server: llama70.serves(128, 128, host(30*tick, 20*tick)), latency: "ttft", limit: 300, load: 20, told: withGPU},
 	}
 }
 
@@ -205,7 +214,7 @@ func counted(requests []result.Request, l models.Look, s scarce, rtt time.Durati
 // limits asks how often the limit that a search names is what limits the server.
 func limits(l *Lab) tables.Table {
 	t := tables.Table{
-		What:  "The limit that a search names at a load about a tenth above the greatest at which p95 TTFT, TPOT or E2E keeps its bound, by the counters of two trials of 200 requests, with Poisson arrivals or in a closed loop. Servers are simulated, and one thing of each is made scarce: Llama 3.1 8B on an H100, Qwen2.5 1.5B on an L4 and 7B on an A100, all with 2,048 tokens a step, and Llama 3.1 70B on four H100 with 8,192. Lengths are LN 0.5. A thread of the server waits for the GPU in a loop, and one that polls is busy without requests too. Right: the same requests keep the objective on a server with twice of what is named. Wrong: they do not. For the rest nothing is named. The first two figures are by the counters of the engine, the GPU and the host, the next two without the GPU's, the last two by the engine's and the sockets' alone. A bound on the right ones stands where the counters tell.",
+		What:  "The limit that a search names at a load about a tenth above the greatest at which p95 TTFT, TPOT or E2E keeps its bound, by the counters of two trials of 200 requests, with Poisson arrivals or in a closed loop. Servers are simulated, and one thing of each is made scarce: Llama 3.1 8B on an H100, Qwen2.5 1.5B on an L4 and 7B on an A100, all with 2,048 tokens a step, and Llama 3.1 70B on four H100 with 8,192. Lengths are LN 0.5. A thread of the server waits for the GPU in a loop, and one that polls is busy without requests too. Right: the same requests keep the objective on a server with twice of what is named. Wrong: they do not. For the rest nothing is named. The first two figures are by the counters of the engine, the GPU and the host, the next two without the GPU's, the last two also without the times that most engines tell, as with llama.cpp. A bound on the right ones stands where the counters tell.",
 		Drawn: 1,
 	}
 	for _, v := range views {
