@@ -90,12 +90,19 @@ type searcher struct {
 
 const searchedLimit = 400 * time.Millisecond
 
+// searchedUsers is the most users that sweep may try. Each has a request at least.
+const searchedUsers = 64
+
 // TestSearches lets sweep, aiperf and guidellm search for the most users of a server, with
 // REQUESTS requests at each load, at which 95 % of the requests have their first token within
-// the limit, TIMES times. The truth is known.
+// the limit, TIMES times. The truth is known. -run names one of them: TestSearches/aiperf.
 func TestSearches(t *testing.T) {
 	need(t, "engines:peers", ".engines/aiperf/bin/aiperf", ".engines/guidellm/bin/guidellm")
 	need(t, "engines:vllm", ".engines/tiny-hf/tokenizer.json")
+	requests, times := number(t, "REQUESTS", 500), number(t, "TIMES", 1)
+	if requests < searchedUsers {
+		t.Fatalf("REQUESTS=%d is below %d: each of the %d users of the greatest load needs a request", requests, searchedUsers, searchedUsers)
+	}
 	root, err := os.Getwd()
 	if err != nil {
 		t.Fatal(err)
@@ -108,24 +115,28 @@ func TestSearches(t *testing.T) {
 		truth++
 	}
 	t.Logf("truth: %d users (%.1f %% above the limit; %d users %.1f %%)", truth, 100*q.above(truth, searchedLimit), truth+1, 100*q.above(truth+1, searchedLimit))
-	for range number(t, "TIMES", 1) {
-		for _, s := range searchers(root, number(t, "REQUESTS", 500)) {
-			dir, before, begun := t.TempDir(), q.served.Load(), time.Now()
-			argv := s.argv(server.URL, dir)
-			cmd := exec.CommandContext(t.Context(), argv[0], argv[1:]...)
-			cmd.Dir, cmd.Env = dir, append(os.Environ(), "HF_HUB_DISABLE_TELEMETRY=1", "HF_HUB_OFFLINE=1", "SWEEP_CALIBRATE=never")
-			out, err := cmd.CombinedOutput()
-			answer, wrong := s.answer(dir)
-			if wrong != nil {
-				t.Errorf("%s: %v (%v)\n%s", s.name, wrong, err, out[max(0, len(out)-1500):])
-				continue
-			}
-			if err != nil { // sweep's exit code says that there is no answer, and others may fail behind it
-				answer += ", " + err.Error()
-			}
-			t.Logf("%s: %s; %d requests, %.1f min", s.name, answer, q.served.Load()-before, time.Since(begun).Minutes())
+	for range times {
+		for _, s := range searchers(root, requests) {
+			t.Run(s.name, func(t *testing.T) { s.search(t, q, server.URL) })
 		}
 	}
+}
+
+// search lets the program search once, and logs what it says.
+func (s *searcher) search(t *testing.T, q *queue, url string) {
+	dir, before, begun := t.TempDir(), q.served.Load(), time.Now()
+	argv := s.argv(url, dir)
+	cmd := exec.CommandContext(t.Context(), argv[0], argv[1:]...)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "HF_HUB_DISABLE_TELEMETRY=1", "HF_HUB_OFFLINE=1", "SWEEP_CALIBRATE=never")
+	out, err := cmd.CombinedOutput()
+	answer, wrong := s.answer(dir)
+	if wrong != nil {
+		t.Fatalf("%s: %v (%v)\n%s", s.name, wrong, err, out[max(0, len(out)-1500):])
+	}
+	if err != nil { // sweep's exit code says that there is no answer, and others may fail behind it
+		answer += ", " + err.Error()
+	}
+	t.Logf("%s: %s; %d requests, %.1f min", s.name, answer, q.served.Load()-before, time.Since(begun).Minutes())
 }
 
 func searchers(root string, requests int) []searcher {
@@ -139,9 +150,9 @@ matrix: {engine: [generic-openai], max_tokens: [1]}
 backend: {kind: endpoint, url: %q}
 load: {requests: %d, warmup: {requests: 0}, prompts: {kind: synthetic, input_tokens: 20, length: words}, output: natural}
 collect: []
-find: {axis: concurrency, from: 4, to: 64, within: 5%%, objectives: {fast: p95_ttft_ms < %d}}
+find: {axis: concurrency, from: 4, to: %d, within: 5%%, objectives: {fast: p95_ttft_ms < %d}}
 sinks: [csv]
-`, url, requests, searchedLimit.Milliseconds())
+`, url, requests, searchedUsers, searchedLimit.Milliseconds())
 			path := filepath.Join(dir, "plan.yaml")
 			if err := os.WriteFile(path, []byte(plan), 0o600); err != nil {
 				panic(err)
@@ -168,6 +179,9 @@ sinks: [csv]
 		}},
 		{"aiperf 0.13.0", func(url, dir string) []string {
 			return []string{
+				// With HF_HUB_OFFLINE it takes the path of a tokenizer for a name on the hub, and
+				// exits 1. The proxy keeps it on this machine.
+				"env", "-u", "HF_HUB_OFFLINE", "HTTPS_PROXY=http://127.0.0.1:9", "NO_PROXY=127.0.0.1",
 				bin("aiperf", "bin", "aiperf"), "profile", "--model", "tiny", "--url", url, "--endpoint-type", "chat", "--streaming",
 				"--tokenizer", bin("tiny-hf"), "--use-server-token-count", "--ui", "none", "--request-count", strconv.Itoa(requests),
 				"--synthetic-input-tokens-mean", "20", "--output-tokens-mean", "1", "--artifact-dir", dir, "--no-server-metrics", "--no-gpu-telemetry",
