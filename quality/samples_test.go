@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -219,6 +220,38 @@ func TestHeader_Asked(t *testing.T) {
 	} {
 		if got := h.Asked(); got != want {
 			t.Errorf("%+v: %q, want %q", h, got, want)
+		}
+	}
+}
+
+// The files are what lm-evaluation-harness 0.4.13 logged of vLLM with a model of random weights
+// in two formats (tools/lm-eval/samples.sh): the likelihoods of the choices differ, and no
+// choice that is the likeliest. Such a task has no texts to compare.
+func TestOpenSamples_choices(t *testing.T) {
+	t.Parallel()
+	open := func(name, metric string) *Samples {
+		s, err := OpenSamples(filepath.Join("testdata/lm_eval", name), metric, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	wide, narrow := open("choices-float32.jsonl", "acc"), open("choices-bfloat16.jsonl", "acc")
+	for i, a := range wide.List {
+		if a.Item != strconv.Itoa(i) || a.Text != nil || a.Right == nil || *a.Right != (i == 0) {
+			t.Errorf("%+v", a)
+		}
+	}
+	if c := Compare(wide.List, narrow.List, 1); c.Pairs != 8 || c.Losses+c.Gains != 0 || c.Texts != 0 || c.Verdict != CannotTell {
+		t.Errorf("%+v", c)
+	}
+	if wide.SHA256 == narrow.SHA256 || wide.Set == "" || wide.Set != narrow.Set || wide.Set == open("choices-float32.jsonl", "acc_norm").Set {
+		t.Errorf("what was asked: %q, %q", wide.Set, narrow.Set)
+	}
+	var tasks Tasks
+	for name, s := range map[string]*Samples{"float32": wide, "bfloat16": narrow} {
+		if err := tasks.Add(name, s); err != nil {
+			t.Error(err)
 		}
 	}
 }
