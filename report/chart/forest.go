@@ -1,8 +1,10 @@
 package chart
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 )
 
 // A Forest is ratios with their intervals, one below the other, around 1: what a ratio of 1
@@ -55,6 +57,8 @@ func (f Forest) SVG() string {
 	fmt.Fprintf(&c.b, `<rect class="area" x="%s" y="0" width="%s" height="%s"/>`, num(a), num(b-a), num(bottom))
 	for _, t := range x.ticks {
 		c.line(x.at(t), 0, x.at(t), bottom, "grid")
+	}
+	for _, t := range x.named() {
 		c.text(x.at(t), bottom+16, "tick", "middle", tick(t))
 	}
 	c.line(left, bottom, forestWidth-right, bottom, "axis")
@@ -112,6 +116,21 @@ func (f Forest) scale(rows []ForestRow, from, to float64) scale {
 		s.linearTicks(forestTicks)
 	}
 	return s
+}
+
+// named are the ticks whose names have room beside each other, from 1 outwards.
+func (s scale) named() (ticks []float64) {
+	all := slices.Clone(s.ticks)
+	slices.SortStableFunc(all, func(a, b float64) int { return cmp.Compare(math.Abs(s.at(a)-s.at(1)), math.Abs(s.at(b)-s.at(1))) })
+	for _, t := range all {
+		meets := func(o float64) bool {
+			return math.Abs(s.at(t)-s.at(o)) < (wide(tick(t), fontSize)+wide(tick(o), fontSize))/2+4
+		}
+		if !slices.ContainsFunc(ticks, meets) {
+			ticks = append(ticks, t)
+		}
+	}
+	return ticks
 }
 
 // within is a coordinate, or the end of the scale that it lies beyond.

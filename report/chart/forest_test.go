@@ -4,6 +4,7 @@ import (
 	"encoding/xml"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -42,5 +43,20 @@ func TestForest(t *testing.T) {
 	}
 	if svg := (Forest{Rows: make([]ForestRow, maxBars+1), Title: "t"}).SVG(); strings.Count(svg, `class="mark`) != maxBars || !strings.Contains(svg, "the first 40 of 41") {
 		t.Error("more rows than a chart has are not told")
+	}
+}
+
+// TestForest_ticks holds that the names of ticks of a wide axis do not lie over each other.
+func TestForest_ticks(t *testing.T) {
+	s := Forest{Alike: 0.02}.scale([]ForestRow{{Ratio: 0.42, Low: 0.04, High: 9}}, 180, 320)
+	named := s.named()
+	if len(named) < 3 || len(named) == len(s.ticks) || named[0] != 1 {
+		t.Errorf("named are %v of %v", named, s.ticks)
+	}
+	slices.Sort(named)
+	for i, v := range named[1:] {
+		if gap := s.at(v) - s.at(named[i]); gap < (wide(tick(v), fontSize)+wide(tick(named[i]), fontSize))/2 {
+			t.Errorf("%s and %s are %v pixels apart", tick(named[i]), tick(v), gap)
+		}
 	}
 }
