@@ -127,11 +127,12 @@ func (s *Side) change() string {
 	return fmt.Sprintf("%+.1f points (%.4g %% interval %+.1f to %+.1f)", 100*s.Difference, 100*s.Confidence, 100*s.Low, 100*s.High)
 }
 
-// Grid is a table with a line for each side.
+// Grid is a table with a line for each side. Its verdict comes first: a narrow page hides what
+// is last.
 func (r *Runs) Grid() draw.Grid {
 	g := draw.Grid{
 		Name: "Quality: right answers to the plan's prompts", Down: "server",
-		Values: []string{"prompts", "base score", "head score", "difference", "smallest loss that shows", "same text", "first different character", "verdict"},
+		Values: []string{"verdict", "prompts", "base score", "head score", "difference", "smallest loss that shows", "same text", "first different character"},
 	}
 	for i := range r.Sides {
 		s := &r.Sides[i]
@@ -148,7 +149,7 @@ func (r *Runs) Grid() draw.Grid {
 		if s.First != nil {
 			first = fmt.Sprintf("%.0f", *s.First+1)
 		}
-		g.Rows = append(g.Rows, draw.Fields(s.Server.Label, fmt.Sprint(s.Pairs), base, score, difference, least, same, first, string(s.Verdict)))
+		g.Rows = append(g.Rows, draw.Fields(s.Server.Label, string(s.Verdict), fmt.Sprint(s.Pairs), base, score, difference, least, same, first))
 	}
 	return g
 }

@@ -69,7 +69,7 @@ quality not compared: both runs have no readable answers to quality prompts: vll
 	for _, f := range r.Grid().Rows[1] {
 		cells = append(cells, f.Text)
 	}
-	if text := strings.Join(cells, "|"); text != "vllm b|60|100.0 %|98.3 %|-1.7 points (97.5 % interval -10.6 to +6.2)|14.7 points|98.3 %|15|cannot tell" {
+	if text := strings.Join(cells, "|"); text != "vllm b|cannot tell|60|100.0 %|98.3 %|-1.7 points (97.5 % interval -10.6 to +6.2)|14.7 points|98.3 %|15" {
 		t.Errorf("the row is %s", text)
 	}
 }
