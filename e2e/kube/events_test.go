@@ -39,13 +39,15 @@ func listen(t *testing.T, cmd *exec.Cmd, each func(event string)) error {
 	t.Helper()
 	events, err := cmd.StdoutPipe()
 	if err != nil {
-		t.Fatal(err)
+		t.Error(err)
+		return err
 	}
 	if cmd.Stderr == nil {
 		cmd.Stderr = os.Stderr
 	}
 	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+		t.Error(err)
+		return err
 	}
 	for lines := bufio.NewScanner(events); lines.Scan(); {
 		each(lines.Text())

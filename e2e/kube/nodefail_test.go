@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -47,7 +48,7 @@ func (n *node) mayReadNodes(t *testing.T) {
 // A node has a taint, is full, or is lost: all of it on the only node of a Kubernetes of
 // its own, one after the other.
 func TestNode(t *testing.T) {
-	own := &node{room: 4, manager: []string{"--node-monitor-period=1s", "--node-monitor-grace-period=16s"}}
+	own := &node{room: 8, manager: []string{"--node-monitor-period=1s", "--node-monitor-grace-period=16s"}}
 	t.Cleanup(func() {
 		if err := own.stop(); err != nil {
 			t.Error(err)
@@ -107,82 +108,87 @@ func TestNode(t *testing.T) {
 		}
 		defer own.cleared(t, ns)
 		own.fails(t, ns, fate{of: try{config: pods.Config{Pending: 2 * time.Second}}, class: "no_capacity", text: []string{"Too many pods"}, is: backends.ErrCapacity})
-		own.fails(t, ns, fate{beside: (*node).bind, class: "no_capacity", text: []string{"OutOfpods", "requested: 1, used: 4, capacity: 4"}, hint: "run it again", is: backends.ErrCapacity})
+		own.fails(t, ns, fate{beside: (*node).bind, class: "no_capacity", text: []string{"OutOfpods", fmt.Sprintf("requested: 1, used: %[1]d, capacity: %[1]d", own.room)}, hint: "run it again", is: backends.ErrCapacity})
 	})
 	t.Run("lost", func(t *testing.T) {
-		const ns = "lost"
-		plan := own.deployable(t, ns, strings.Replace(deployPlan, "namespace: NAMESPACE,", "namespace: NAMESPACE, heartbeat: 15s,", 1))
+		deployed, manifested, later := stranded{ns: "lost", user: "deployer"}, stranded{ns: "lost-manifests", user: "reader"}, "lost-later"
+		deployed.plan = own.deployable(t, deployed.ns, strings.Replace(deployPlan, "namespace: NAMESPACE,", "namespace: NAMESPACE, heartbeat: 15s,", 1))
+		manifested.plan = own.manifested(t, program(t), manifested.ns)
+		withoutGPUs(t, manifested.plan, func(text string) string { return text })
+		manifested.set = "matrix.manifest.Deployment/decode.spec.replicas=1"
+		deployed.set = "matrix.concurrency=1"
+		own.deployable(t, later, deployPlan)
+		own.mayReadNodes(t)
+
 		kubelet := own.process("kubelet")
 		defer func() { _ = kubelet.Signal(syscall.SIGCONT) }()
-		out := filepath.Join(t.TempDir(), "run")
-		cmd := command(t, program(t), "run", "-o", out, "--events", "-", "--set", "load.requests=1000000", plan)
-		cmd.Env = append(os.Environ(), "KUBECONFIG="+own.file("deployer.kubeconfig"), "SWEEP_STATE_DIR="+t.TempDir())
-		var said strings.Builder
-		cmd.Stderr = &said
-		var begun time.Time
-		_ = listen(t, cmd, func(event string) { // its exit code is looked at
-			if begun.IsZero() && strings.Contains(event, `"trial_progress"`) {
-				begun = time.Now()
-				_ = kubelet.Signal(syscall.SIGSTOP)
-			}
-		})
-		t.Logf("%.1f s after the kubelet was stopped: exit %d\n%s", time.Since(begun).Seconds(), cmd.ProcessState.ExitCode(), said.String())
-		if code := cmd.ProcessState.ExitCode(); begun.IsZero() || code != 4 {
-			t.Errorf("exit %d, want 4: nobody has seen the end of the pod", code)
-		}
-		for _, want := range []string{"node node-0 is lost: Ready is Unknown: NodeStatusUnknown", "its node node-0 has not ended it"} {
-			if !strings.Contains(said.String(), want) {
-				t.Errorf("no %q", want)
-			}
-		}
-		if left := own.made(t, ns); len(left) == 0 {
+		own.strand(t, &deployed, &manifested)
+		deployed.said(t, "node node-0 is lost: Ready is Unknown: NodeStatusUnknown", "its node node-0 has not ended it")
+		manifested.said(t, "the cluster does not hear from its node", "its node is node-0")
+		if left := own.made(t, deployed.ns); len(left) == 0 {
 			t.Error("nothing is left, though nobody could end it")
 		}
 		// Nothing can start there, and that is not the plan's fault.
-		const later = "lost-later"
-		own.deployable(t, later, deployPlan)
 		own.fails(t, later, fate{of: try{config: pods.Config{Pending: 2 * time.Second}}, class: "node", text: []string{"node-0 has node.kubernetes.io/unreachable:NoSchedule", "Ready is Unknown"}, hint: "wait for them"})
 		if err := kubelet.Signal(syscall.SIGCONT); err != nil {
 			t.Fatal(err)
 		}
 		back := time.Now()
 		own.empty(t, later)
-		polltest.Until(t, "the cluster has ended everything", func() bool { return len(own.made(t, ns)) == 0 })
+		polltest.Until(t, "the cluster has ended everything", func() bool { return len(own.made(t, deployed.ns)) == 0 && len(own.left(t, manifested.ns)) == 0 })
 		t.Logf("empty %.1f s after the node was back", time.Since(back).Seconds())
 	})
-	t.Run("lost under manifests", func(t *testing.T) {
-		const ns = "lost-manifests"
-		sweep := program(t)
-		plan := own.manifested(t, sweep, ns)
-		withoutGPUs(t, plan, func(text string) string { return text })
-		kubelet := own.process("kubelet")
-		defer func() { _ = kubelet.Signal(syscall.SIGCONT) }()
-		cmd := command(t, sweep, "run", "-o", filepath.Join(t.TempDir(), "run"), "--events", "-", "--set", "load.requests=1000000",
-			"--set", "matrix.manifest.Deployment/decode.spec.replicas=1", plan)
-		cmd.Env = append(os.Environ(), "KUBECONFIG="+own.file("reader.kubeconfig"), "SWEEP_STATE_DIR="+t.TempDir())
-		var said strings.Builder
-		cmd.Stderr = &said
-		var begun time.Time
-		_ = listen(t, cmd, func(event string) { // its exit code is looked at
-			if begun.IsZero() && strings.Contains(event, `"trial_progress"`) {
-				begun = time.Now()
-				_ = kubelet.Signal(syscall.SIGSTOP)
-			}
+}
+
+// A stranded run is at work on a node when that is lost.
+type stranded struct {
+	ns, user, plan, set string
+
+	stderr strings.Builder
+	code   int
+}
+
+// strand starts runs, stops the kubelet once all of them measure, and waits for their ends.
+func (n *node) strand(t *testing.T, runs ...*stranded) {
+	t.Helper()
+	var measure, end sync.WaitGroup
+	measure.Add(len(runs))
+	for _, r := range runs {
+		cmd := command(t, program(t), "run", "-o", filepath.Join(t.TempDir(), "run"), "--events", "-", "--set", "load.requests=1000000", "--set", r.set, r.plan)
+		cmd.Env = append(os.Environ(), "KUBECONFIG="+n.file(r.user+".kubeconfig"), "SWEEP_STATE_DIR="+t.TempDir())
+		cmd.Stderr = &r.stderr
+		end.Go(func() {
+			once := sync.OnceFunc(measure.Done)
+			defer once()
+			_ = listen(t, cmd, func(event string) { // its exit code is looked at
+				if strings.Contains(event, `"trial_progress"`) {
+					once()
+				}
+			})
+			r.code = cmd.ProcessState.ExitCode()
 		})
-		t.Logf("%.1f s after the kubelet was stopped: exit %d\n%s", time.Since(begun).Seconds(), cmd.ProcessState.ExitCode(), said.String())
-		if code := cmd.ProcessState.ExitCode(); begun.IsZero() || code != 4 {
-			t.Errorf("exit %d, want 4: nobody has seen the end of the pods", code)
+	}
+	measure.Wait()
+	stopped := time.Now()
+	if err := n.process("kubelet").Signal(syscall.SIGSTOP); err != nil {
+		t.Error(err)
+	}
+	end.Wait()
+	t.Logf("%.1f s after the kubelet was stopped", time.Since(stopped).Seconds())
+}
+
+// said holds a run against what it must have said: nobody has seen the end of its pods.
+func (r *stranded) said(t *testing.T, all ...string) {
+	t.Helper()
+	t.Logf("%s: exit %d\n%s", r.ns, r.code, r.stderr.String())
+	if r.code != 4 {
+		t.Errorf("%s: exit %d, want 4", r.ns, r.code)
+	}
+	for _, want := range all {
+		if !strings.Contains(r.stderr.String(), want) {
+			t.Errorf("%s: no %q", r.ns, want)
 		}
-		for _, want := range []string{"the cluster does not hear from its node", "its node is node-0"} {
-			if !strings.Contains(said.String(), want) {
-				t.Errorf("no %q", want)
-			}
-		}
-		if err := kubelet.Signal(syscall.SIGCONT); err != nil {
-			t.Fatal(err)
-		}
-		polltest.Until(t, "the cluster has ended everything", func() bool { return len(own.left(t, ns)) == 0 })
-	})
+	}
 }
 
 // cleared deletes the pods of a namespace, and waits until they are gone.
