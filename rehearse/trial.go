@@ -46,8 +46,15 @@ func (t *trial) run(ctx context.Context, work int) (o *result.Outcome, took int,
 	columns := result.Row{
 		col.MeanRequestsRunning: looks.MeanRunning, col.MeanRequestsWaiting: looks.MeanWaiting, col.MaxRequestsRunning: float64(looks.MaxRunning),
 		col.MaxKVCacheUsage: looks.MaxKVUsage, col.Preemptions: int64(looks.Preemptions),
-		col.MeanServerQueueMs: ms(looks.Queue), col.MeanServerPrefillMs: ms(looks.Prefill), col.MeanServerTTFTMs: ms(looks.TTFT),
-		col.MeanServerDecodeMs: ms(looks.Decode), col.MeanServerE2EMs: ms(looks.E2E), col.MeanServerTPOTMs: ms(looks.TPOT),
+	}
+	// Of no request, or of answers of one token, some times are not known.
+	if looks.TTFT > 0 {
+		columns[col.MeanServerQueueMs], columns[col.MeanServerPrefillMs], columns[col.MeanServerTTFTMs] = ms(looks.Queue), ms(looks.Prefill), ms(looks.TTFT)
+	}
+	for column, took := range map[string]time.Duration{col.MeanServerDecodeMs: looks.Decode, col.MeanServerE2EMs: looks.E2E, col.MeanServerTPOTMs: looks.TPOT} {
+		if took > 0 {
+			columns[column] = ms(took)
+		}
 	}
 	if looks.PrefixQueries > 0 {
 		columns[col.PrefixCacheHitRate] = float64(looks.PrefixHits) / float64(looks.PrefixQueries)
