@@ -49,6 +49,31 @@ func (s Server) TensorParallel(p *engine.Profile, role string) (n int, known boo
 	return 1, true
 }
 
+// Copies is how many copies of the model the arguments and replicas of a server have, which
+// requests are spread over: data parallel ranks, replicas, and all roles that compute. 0 is
+// not known.
+func (s Server) Copies(p *engine.Profile) int {
+	n := 0
+	for i := range p.Roles {
+		role := &p.Roles[i]
+		if !role.Computes() {
+			continue
+		}
+		of, wrong := s.Parallelism(p, role.Name)
+		if wrong != nil {
+			return 0
+		}
+		ranks := 1
+		for _, size := range of.Sizes {
+			if size.Name == engine.DataParallel {
+				ranks = size.N
+			}
+		}
+		n += ranks * s.ReplicasOf(role)
+	}
+	return n
+}
+
 // MovesByNIXL says whether both sides of a server that prefills and decodes apart move KV
 // caches by NIXL.
 func (s Server) MovesByNIXL(p *engine.Profile) bool {

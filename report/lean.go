@@ -145,6 +145,9 @@ var ofSearches = []string{
 	col.TCPRetransmits,
 	col.P95ServerTTFTMs,
 	col.P99ServerTTFTMs,
+	col.Pods,
+	col.PD,
+	col.SpecAcceptLength,
 }
 
 // ofDevices are read of a trial alone whose launch was asked for its fingerprint.

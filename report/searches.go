@@ -13,6 +13,8 @@ type Search struct {
 	Axis  string   `json:"axis"`  // its column
 	Label string   `json:"label"` // the combination, in words; "" if there is one alone
 	Cells []string `json:"cells"` // of the levels
+	// Servers is how many copies of the model a deployment has; 0 if the plan does not say it.
+	Servers int `json:"servers,omitempty"`
 }
 
 // A Searched is a search with what is known of it.

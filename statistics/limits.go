@@ -106,7 +106,7 @@ func scarceServers() []scarce {
 	return []scarce{
 		{name: "8B, slots, TTFT", server: llama8.serves(512, 128, slots(16)), latency: "ttft", limit: 500, load: 19.5, told: withTimes},
 		{name: "8B, long prompts, TTFT", server: llama8.serves(3000, 32), latency: "ttft", limit: 500, load: 9, told: withTimes},
-		{name: "8B, prompts, TTFT", server: llama8.serves(500, 16), latency: "ttft", limit: 500, load: 88, told: withTimes},
+		{name: "8B, prompts, TTFT", server: llama8.serves(500, 16), latency: "ttft", limit: 500, load: 88},
 		{name: "8B, prompts, TPOT", server: llama8.serves(1500, 128), latency: "tpot", limit: 15, load: 12.5, told: withTimes},
 		{name: "8B, KV cache, TTFT", server: llama8.serves(512, 512, cache(20_000)), latency: "ttft", limit: 500, load: 6.2, told: everyView},
 		{name: "8B, decoding, TPOT", server: llama8.serves(100, 256), latency: "tpot", limit: 6, load: 48, told: withTimes},
@@ -120,6 +120,9 @@ func scarceServers() []scarce {
 
 		{name: "1.5B, slots, TTFT", server: qwen1.serves(512, 128, slots(16)), latency: "ttft", limit: 1000, load: 9.3, told: withTimes},
 		{name: "1.5B, slots, E2E", server: qwen1.serves(512, 128, slots(8)), latency: "e2e", limit: 8000, load: 6.5, told: withTimes},
+		{name: "1.5B, slots of short answers, TTFT", server: qwen1.serves(64, 64, slots(64)), latency: "ttft", limit: 500, load: 125},
+		{name: "1.5B, slots of shorter answers, TTFT", server: qwen1.serves(64, 32, slots(48)), latency: "ttft", limit: 500, load: 235},
+		{name: "1.5B, KV cache of few long requests, TTFT", server: qwen1.serves(2000, 512, cache(20_000)), latency: "ttft", limit: 4000, load: 0.7, told: everyView},
 		{name: "1.5B, long prompts, TTFT", server: qwen1.serves(3000, 32), latency: "ttft", limit: 1200, load: 5.85, told: withTimes},
 		{name: "1.5B, prompts, TPOT", server: qwen1.serves(1500, 128), latency: "tpot", limit: 40, load: 9.6, told: withTimes},
 		{name: "1.5B, KV cache, E2E", server: qwen1.serves(512, 512, cache(20_000)), latency: "e2e", limit: 18_000, load: 3.5, told: everyView},
@@ -128,7 +131,7 @@ func scarceServers() []scarce {
 		{name: "1.5B, round trip, host that polls, TTFT", server: qwen1.serves(512, 64, away(150*tick), host(5*tick, 0)), polls: true, latency: "ttft", limit: 250, load: 19, told: withTimes},
 
 		{name: "7B, slots, E2E", server: qwen7.serves(512, 128, slots(8)), latency: "e2e", limit: 8000, load: 8.1, told: withTimes},
-		{name: "7B, prompts, TTFT", server: qwen7.serves(500, 16), latency: "ttft", limit: 1000, load: 27.5, told: withTimes},
+		{name: "7B, prompts, TTFT", server: qwen7.serves(500, 16), latency: "ttft", limit: 1000, load: 27.5},
 		{name: "7B, long prompts, E2E", server: qwen7.serves(3000, 32), latency: "e2e", limit: 4000, load: 2.7},
 		{name: "7B, slots and prompts, closed loop, E2E", server: qwen7.serves(1500, 64, slots(8), closed), latency: "e2e", limit: 3000, load: 11},
 		{name: "7B, decoding, TPOT", server: qwen7.serves(100, 256), latency: "tpot", limit: 14, load: 42},
@@ -269,7 +272,7 @@ func (s scarce) named(seed uint64) []named {
 				delete(seen[k], column)
 			}
 		}
-		by := capacity.LimitOf(seen, []string{fmt.Sprintf("p95_%s_ms < %d", s.latency, s.limit)}).By
+		by := capacity.LimitOf(seen, []result.SLOPart{{Expr: fmt.Sprintf("p95_%s_ms < %d", s.latency, s.limit), Limit: float64(s.limit)}}, 1).By
 		if _, known := right[by]; !known {
 			right[by] = wrongly
 			if _, kept := s.trials(eased(s.server, by), seed); kept {

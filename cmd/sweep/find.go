@@ -28,6 +28,9 @@ func searchesOf(p *plan.Plan, cells []plan.Cell) []report.Search {
 			one.Cells = append(one.Cells, c.ID)
 		}
 		one.Label = others(p, s.Cells[0])
+		if profile, ok := p.Profile(s.Cells[0].Server.Profile); ok {
+			one.Servers = s.Cells[0].Server.Copies(profile)
+		}
 		out = append(out, one)
 	}
 	return out

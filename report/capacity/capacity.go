@@ -49,7 +49,7 @@ func Of(run *report.Run) []Answer {
 				one.Figures = mean(rows(valid(at(s, *a.Capacity))), figures)
 			}
 			if a.FailsAt != nil {
-				one.Limit = LimitOf(rows(one.decisive(*a.FailsAt)), a.Missed)
+				one.Limit = LimitOf(rows(one.decisive(*a.FailsAt)), parts(s, a.Objective, a.Missed), s.Servers)
 			}
 			all = append(all, one)
 		}
@@ -84,6 +84,22 @@ func expr(s report.Searched, name string) string {
 		}
 	}
 	return ""
+}
+
+// parts are those of an objective, by their expressions.
+func parts(s report.Searched, name string, exprs []string) (all []result.SLOPart) {
+	for _, expr := range exprs {
+		one := result.SLOPart{Expr: expr}
+		for _, t := range s.Trials {
+			for _, o := range t.Outcome.SLOs {
+				if i := slices.IndexFunc(o.Parts, func(p result.SLOPart) bool { return p.Expr == expr }); o.Name == name && i >= 0 {
+					one.Limit = o.Parts[i].Limit
+				}
+			}
+		}
+		all = append(all, one)
+	}
+	return all
 }
 
 // at are the trials of a search at a load; if states are given those that ended so.

@@ -23,7 +23,7 @@ func runOn(cards []string, edges []float64, most int) *report.Run {
 		Row: func(level float64, device int, kept bool) result.Row {
 			row := result.Row{
 				"cost_usd": 0.01, "throughput_tok_s": 100 * level, "usd_per_1m_output_tokens": 0.5,
-				"mean_requests_running": 3.0, "max_requests_running": 3.0, "mean_requests_waiting": 0.0,
+				"mean_requests_running": 3.0, "max_requests_running": 3.0, "mean_requests_waiting": 0.0, "max_kv_cache_usage": 0.3,
 				"mean_server_prefill_ms": 15.0, "request_throughput": 20.0,
 			}
 			if cards[device] != "" {
@@ -55,7 +55,7 @@ func TestItems(t *testing.T) {
 		{"an edge", run(4, 100), []string{
 			"vllm l4, fast (p95_ttft_ms < 200): 3 at once certified",
 			"300 tok/s, 20 req/s, $0.50 per 1M output tokens",
-			"4 at once fails p95_ttft_ms < 200 (25.0 % of 1600 over it, 5 % allowed); point estimate 3 at once; limited by queue (mean_requests_waiting 4.50 of mean_requests_running 3, mean_requests_running 3 of max_requests_running 3, mean_server_prefill_ms 15 at request_throughput 20)",
+			"4 at once fails p95_ttft_ms < 200 (25.0 % of 1600 over it, 5 % allowed); point estimate 3 at once; limited by queue (mean_requests_waiting 4.50 of mean_requests_running 3, mean_requests_running 3 of max_requests_running 3, mean_server_prefill_ms 15 at request_throughput 20, max_kv_cache_usage 0.3)",
 			"tried 1+ 2+ 4- 3+; then afresh 3 3 of 3 kept, 4 0 of 3 kept",
 			"10 probes, 4000 requests, $0.10",
 		}},
