@@ -199,6 +199,43 @@ func TestCompare_shares(t *testing.T) {
 	}
 }
 
+// TestCompare_noneFailed holds that shares of which no request failed are the same only if the
+// requests of each side are enough to say so, and that the cell is not the same without it.
+func TestCompare_noneFailed(t *testing.T) {
+	t.Parallel()
+	row := func(n int) string {
+		return fmt.Sprintf("axes engine! concurrency\nrepeats 2\ncell vllm 1\n ok tok=1000 n=%d failed=0 spread=0.001\n", n)
+	}
+	for _, c := range []struct {
+		base, head int
+		want       Verdict
+		why        string
+	}{
+		{20, 20, CannotTell, "no request failed on either side, of 20 and 20: a share of up to 16.8 % would not show"},
+		{184, 184, CannotTell, "no request failed on either side, of 184 and 184: a share of up to 2 % would not show"},
+		{185, 185, Same, "no request failed on either side"},
+		{20, 1000, CannotTell, "no request failed on either side, of 20 and 1000: a share of up to 16.8 % would not show"},
+		{1000, 1000, Same, "no request failed on either side"},
+	} {
+		got := compared(t, row(c.base), row(c.head), Options{MaxRegression: 0.05})
+		for _, f := range got.Cells[0].Figures {
+			want, why := Same, ""
+			if f.Metric == col.ErrorRate {
+				want, why = c.want, c.why
+			}
+			if f.of.Judged && f.Said() && (f.Verdict != want || f.Why != why) {
+				t.Errorf("%s of %d and %d requests: %s (%s), want %s (%s)", f.Metric, c.base, c.head, f.Verdict, f.Why, want, why)
+			}
+			if f.Metric == col.ErrorRate && (f.judged || f.Ratio != nil || f.Base == nil || *f.Base != 0) {
+				t.Errorf("a share of none: %+v", f)
+			}
+		}
+		if v := got.Cells[0].Verdict; v != c.want {
+			t.Errorf("the cell of %d and %d requests: %s, want %s", c.base, c.head, v, c.want)
+		}
+	}
+}
+
 // TestCompare_noise holds that a known noise between runs widens the interval of a few
 // steady trials, and that what it hides is too noisy and no regression.
 func TestCompare_noise(t *testing.T) {

@@ -1,6 +1,7 @@
 package across
 
 import (
+	"fmt"
 	"math"
 
 	"sweep.dev/sweep/internal/quantile"
@@ -18,16 +19,16 @@ import (
 func (p pair) share(f *Figure) {
 	k, n := failures(p.base)
 	l, m := failures(p.head)
-	switch {
-	case n == 0 || m == 0:
+	if n == 0 || m == 0 {
 		f.Why = "not measured on both sides"
-		return
-	case k+l == 0:
-		f.Verdict, f.Why = Same, "no request failed on either side"
 		return
 	}
 	base, head := k/n, l/m
 	f.Base, f.Head = &base, &head
+	if k+l == 0 {
+		f.none(n, m)
+		return
+	}
 	f.at = func(tail float64) ratio.Ratio {
 		z := quantile.Normal(1 - tail)
 		lowB, highB := wilson(k, n, z)
@@ -40,6 +41,20 @@ func (p pair) share(f *Figure) {
 			Scope: ratio.OneLaunch,
 		}
 	}
+}
+
+// none judges shares of no failed request in n and in m. Each may still be as large as its
+// exact upper bound (Clopper and Pearson, Biometrika 26, 1934), and their difference as large
+// as the larger of the two. There is no interval, so that it is no figure among those that
+// are corrected for.
+func (f *Figure) none(n, m float64) {
+	f.Why = "no request failed on either side"
+	most := 1 - math.Pow(Level/2, 1/min(n, m))
+	if most < math.Log1p(Alike) { // as for every figure, of which the logarithm is judged
+		f.Verdict = Same
+		return
+	}
+	f.Why += fmt.Sprintf(", of %.0f and %.0f: a share of up to %s would not show", n, m, percent(most))
 }
 
 // shift makes the figures of a share differences again.
