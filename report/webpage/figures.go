@@ -358,10 +358,11 @@ func (v *runView) percentiles(about, name, latency string, points []*compare.Poi
 }
 
 // interval is the 95 % interval of a column: of the mean over the trials of a cell, or of
-// its only trial.
+// its only trial. Tables of cells of older versions have lower ends below 0, where no figure
+// is.
 func interval(p *compare.Point, column string) (low, high float64) {
 	if p.Valid > 1 {
-		return p.Group.Float(column + groups.CILow), p.Group.Float(column + groups.CIHigh)
+		return max(0, p.Group.Float(column+groups.CILow)), p.Group.Float(column + groups.CIHigh)
 	}
 	for _, t := range p.Counting() {
 		low, one := t.Outcome.Row.Number(column + col.LowSuffix)

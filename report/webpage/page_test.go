@@ -11,7 +11,9 @@ import (
 	"testing"
 
 	"sweep.dev/sweep/report"
+	"sweep.dev/sweep/report/compare"
 	"sweep.dev/sweep/report/reporttest"
+	"sweep.dev/sweep/result"
 )
 
 // grid is a run with a cell of every verdict that a heat map can have.
@@ -119,6 +121,18 @@ func TestWrite_latencies(t *testing.T) {
 	}
 	if html := write(t, reporttest.MadeUp(t, fmt.Sprintf(fields, ""))); strings.Contains(html, ">E2E ") || !strings.Contains(html, "TTFT 110 ms") {
 		t.Error("a grid of a run that did not measure E2E shows one")
+	}
+}
+
+// TestInterval holds that no interval of a figure has an end below 0, also in a table of cells
+// of an older version.
+func TestInterval(t *testing.T) {
+	t.Parallel()
+	p := &compare.Point{Valid: 2, Group: result.Row{"p95_ttft_ms_ci95_low": -12.5, "p95_ttft_ms_ci95_high": 40.0, "p50_ttft_ms_ci95_low": 3.0, "p50_ttft_ms_ci95_high": 5.0}}
+	for column, want := range map[string][2]float64{"p95_ttft_ms": {0, 40}, "p50_ttft_ms": {3, 5}} {
+		if low, high := interval(p, column); low != want[0] || high != want[1] {
+			t.Errorf("%s: %v to %v, want %v", column, low, high, want)
+		}
 	}
 }
 

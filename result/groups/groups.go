@@ -14,7 +14,8 @@ import (
 	"sweep.dev/sweep/result/col"
 )
 
-// grouped are the columns that are summarized over the trials of a cell.
+// grouped are the columns that are summarized over the trials of a cell. None can be negative,
+// and so no mean of one.
 var grouped = []string{
 	col.MeanTTFTMs, col.P50TTFTMs, col.P95TTFTMs, col.P99TTFTMs,
 	col.MeanTPOTMs, col.P50TPOTMs, col.P95TPOTMs, col.P99TPOTMs,
@@ -254,7 +255,7 @@ func group(keys []result.Column, figures []figure, trials []result.Row) result.R
 			row[f.cv] = sd / mean
 		}
 		interval := benchmath.AssumeNormal.Summary(benchmath.NewSample(values, &benchmath.DefaultThresholds), confidence)
-		row[f.low], row[f.high] = interval.Lo, interval.Hi
+		row[f.low], row[f.high] = max(0, interval.Lo), interval.Hi // no mean is below 0, so it covers as much
 	}
 	return row
 }

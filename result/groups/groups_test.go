@@ -44,6 +44,26 @@ func TestOf(t *testing.T) {
 	}
 }
 
+// No figure is negative, so neither is the interval of its mean. Its upper end is Student's.
+func TestOf_intervalsFromZero(t *testing.T) {
+	t.Parallel()
+	for _, values := range [][2]float64{{10, 90}, {0, 0.01}} {
+		var rows []result.Row
+		for _, v := range values {
+			row := result.Row{"cell_id": "a", "valid": true}
+			for _, name := range grouped {
+				row[name] = v
+			}
+			rows = append(rows, row)
+		}
+		mean, half := (values[0]+values[1])/2, 12.7062047362*(values[1]-values[0])/2
+		_, got := Of(result.Columns(result.Extra{}), rows, nil)
+		for _, name := range grouped {
+			check(t, got[0], result.Row{name + CILow: 0.0, name + CIHigh: mean + half})
+		}
+	}
+}
+
 // A trial may have been taken over from another run.
 func TestOf_namesEveryRun(t *testing.T) {
 	var rows []result.Row
