@@ -53,12 +53,28 @@ type Config struct {
 // A Result is what a rehearsal found.
 type Result struct {
 	Trials map[rundir.Key]*result.Outcome
-	// Launches is how many servers a deployment starts one after another, by its id.
-	Launches map[string]int
+	// Launches are the servers that a deployment starts one after another, by its id.
+	Launches map[string]Launches
 	// Unknown are the deployments that cannot be rehearsed, by their ids, with the reason.
 	Unknown map[string]string
 	// Cut are the deployments whose rehearsal [MaxWork] has ended.
 	Cut map[string]bool
+}
+
+// Launches is how many servers are started one after another.
+type Launches struct {
+	New int // on devices to measure, which the searches of a deployment share
+	// Taken are those on a device that the search has measured. It gives each back at once,
+	// and no other search has a use for it.
+	Taken int
+}
+
+// All is how many they are together.
+func (l Launches) All() int { return l.New + l.Taken }
+
+// with are these and those of another job of the deployment.
+func (l Launches) with(o Launches) Launches {
+	return Launches{max(l.New, o.New), l.Taken + o.Taken}
 }
 
 // A job is what is rehearsed apart from everything else: a search, or a cell.
@@ -75,7 +91,7 @@ func Run(ctx context.Context, c Config) (*Result, error) { return run(ctx, c, Ma
 // run is Run with another bound of work, which its jobs share evenly.
 func run(ctx context.Context, c Config, work int) (*Result, error) {
 	r := &rehearsal{Config: c, inputs: workload.New(c.Plan), first: map[rundir.Key]int{}}
-	out := &Result{Trials: map[rundir.Key]*result.Outcome{}, Launches: map[string]int{}, Unknown: map[string]string{}, Cut: map[string]bool{}}
+	out := &Result{Trials: map[rundir.Key]*result.Outcome{}, Launches: map[string]Launches{}, Unknown: map[string]string{}, Cut: map[string]bool{}}
 	if err := r.claim(); err != nil {
 		return nil, err
 	}
@@ -104,7 +120,7 @@ func run(ctx context.Context, c Config, work int) (*Result, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			maps.Copy(out.Trials, trials)
-			out.Launches[j.of.ID] = max(out.Launches[j.of.ID], launches) // which its jobs share
+			out.Launches[j.of.ID] = out.Launches[j.of.ID].with(launches)
 			if errors.Is(err, virtual.ErrWork) {
 				out.Cut[j.of.ID] = true
 				return nil
@@ -155,11 +171,11 @@ func (r *rehearsal) claim() (err error) {
 
 // job runs the trials of a job, whose servers may compute so many tokens. What it returns
 // with an error are the trials and launches before it.
-func (r *rehearsal) job(ctx context.Context, j job, work int) (trials map[rundir.Key]*result.Outcome, launches int, err error) {
+func (r *rehearsal) job(ctx context.Context, j job, work int) (trials map[rundir.Key]*result.Outcome, launches Launches, err error) {
 	trials = map[rundir.Key]*result.Outcome{}
 	run := func(cell plan.Cell, n int) (*result.Outcome, error) {
 		key := rundir.Key{Cell: cell.ID, Trial: n}
-		t := trial{rehearsal: r, job: j, cell: cell, n: n, first: r.first[key], launch: launches}
+		t := trial{rehearsal: r, job: j, cell: cell, n: n, first: r.first[key], launch: launches.All()}
 		o, took, err := t.run(ctx, work)
 		if work -= took; err != nil {
 			return nil, fmt.Errorf("rehearse %s: %w", executor.Label(cell), err)
@@ -172,14 +188,14 @@ func (r *rehearsal) job(ctx context.Context, j job, work int) (trials map[rundir
 	}
 	if j.search == nil {
 		for n := 1; n <= r.Plan.Repeats.Most(); n++ {
-			launches = r.Plan.Repeats.Launches(n)
+			launches.New = r.Plan.Repeats.Launches(n)
 			if _, err := run(j.cell, n); err != nil {
 				return trials, launches, err
 			}
 		}
 		return trials, launches, nil
 	}
-	launches = 1
+	launches.New = 1
 	var outcomes []search.Outcome
 	for {
 		p, ok := search.Next(j.search.Settings, outcomes)
@@ -188,12 +204,17 @@ func (r *rehearsal) job(ctx context.Context, j job, work int) (trials map[rundir
 		}
 		cell := j.search.Cells[p.Level]
 		taken := search.Taken(j.search.Settings, outcomes, p)
-		if slices.Contains(taken, r.device(launches)) {
-			launches++
+		if slices.Contains(taken, r.device(launches.All())) {
+			if slices.Contains(taken, r.device(launches.All()+1)) {
+				launches.Taken++
+			} else {
+				launches.New++
+			}
 		}
+		on := r.device(launches.All())
 		var o *result.Outcome
-		if on := r.device(launches); slices.Contains(taken, on) {
-			t := trial{rehearsal: r, job: j, cell: cell, n: p.Trial, launch: launches}
+		if slices.Contains(taken, on) {
+			t := trial{rehearsal: r, job: j, cell: cell, n: p.Trial, launch: launches.All()}
 			if o, err = t.seen(); err == nil {
 				trials[j.search.Key(p)] = o
 			}
@@ -204,7 +225,7 @@ func (r *rehearsal) job(ctx context.Context, j job, work int) (trials map[rundir
 			return trials, launches, err
 		}
 		if j.search.Devices > 1 {
-			o.Row[col.GPUUUID] = r.device(launches)
+			o.Row[col.GPUUUID] = on
 		}
 		one := search.Of(o)
 		one.Probe = p

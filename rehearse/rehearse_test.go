@@ -139,12 +139,12 @@ func TestRun_devices(t *testing.T) {
 	}
 	for _, of := range []struct {
 		speeds   []float64
-		launches int
+		launches Launches
 		order    []int // of devices by the load that is certified on them, the least first
 	}{
-		{[]float64{1, 0.5, 2}, 3, []int{1, 0, 2}},
-		{[]float64{0.5, 1}, 7, []int{0, 1}}, // after two devices they come again: five launches more
-		{nil, 3, nil},
+		{[]float64{1, 0.5, 2}, Launches{New: 3}, []int{1, 0, 2}},
+		{[]float64{0.5, 1}, Launches{2, 5}, []int{0, 1}}, // after two devices they come again
+		{nil, Launches{New: 3}, nil},
 	} {
 		c := config(t, lines...)
 		c.Devices = of.speeds
@@ -154,7 +154,7 @@ func TestRun_devices(t *testing.T) {
 		}
 		a := answers(t, c, r)[0]
 		if got := r.Launches[c.Deployments[0].ID]; got != of.launches {
-			t.Errorf("devices %v: %d launches, want %d", of.speeds, got, of.launches)
+			t.Errorf("devices %v: launches %+v, want %+v", of.speeds, got, of.launches)
 		}
 		if of.order == nil {
 			if len(a.Devices) != 3 {
@@ -180,6 +180,30 @@ func TestRun_devices(t *testing.T) {
 	}
 }
 
+// Searches share the launches on devices to measure. Each has its own on devices that it has
+// measured, as a run has.
+func TestRun_devicesOfSearches(t *testing.T) {
+	t.Parallel()
+	c := config(t,
+		`matrix: {engine: vllm, gpu: l40s, max_tokens: [8, 9]}`,
+		`load: {requests: 150, prompts: {input_tokens: 400}}`,
+		`find: {axis: request_rate, from: 5, to: 80, within: 25%, devices: 3, objectives: {fast: p90_ttft_ms < 300}}`,
+	)
+	for _, of := range []struct {
+		speeds []float64
+		want   Launches
+	}{{[]float64{1, 0.5}, Launches{2, 10}}, {[]float64{1}, Launches{1, 10}}} {
+		c.Devices = of.speeds
+		r, err := Run(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := r.Launches[c.Deployments[0].ID]; got != of.want || got.All() != of.want.New+of.want.Taken {
+			t.Errorf("devices %v: launches %+v, want %+v", of.speeds, got, of.want)
+		}
+	}
+}
+
 // Trials of a grid are on the devices of their launches.
 func TestRun_devicesOfLaunches(t *testing.T) {
 	t.Parallel()
@@ -197,8 +221,8 @@ func TestRun_devicesOfLaunches(t *testing.T) {
 			took = append(took, r.Trials[rundir.Key{Cell: d.Cells[0].ID, Trial: n}].Row.Float(col.P50E2EMs))
 		}
 		second := took[1] / took[0]
-		if slow := second > 1.7 && second < 2.3; r.Launches[d.ID] != launches || slow != (launches == 3) || math.Abs(took[2]/took[0]-1) > 0.1 {
-			t.Errorf("%s: %d launches, p50 E2E %v ms", repeats, r.Launches[d.ID], took)
+		if slow := second > 1.7 && second < 2.3; r.Launches[d.ID] != (Launches{New: launches}) || slow != (launches == 3) || math.Abs(took[2]/took[0]-1) > 0.1 {
+			t.Errorf("%s: launches %+v, p50 E2E %v ms", repeats, r.Launches[d.ID], took)
 		}
 	}
 }

@@ -118,6 +118,9 @@ func (b *Backend) TimeScale() float64 { return b.config.TimeScale }
 // Simulation is what the configuration says of the arithmetic of servers.
 func (b *Backend) Simulation() backends.Simulation {
 	s := backends.Simulation{Jitter: b.config.Jitter, Devices: b.config.Devices, Fitted: b.config.Fitted}
+	if b.config.TimeScale != 1 {
+		s.Started = append(s.Started, "backend.time_scale")
+	}
 	if len(b.config.Faults) > 0 {
 		s.Started = append(s.Started, "backend.faults")
 	}

@@ -313,8 +313,9 @@ func (r *rehearsed) takes() (t taking) {
 			continue
 		}
 		launches := r.result.Launches[s.of.ID]
-		took, _ := launchEstimate(r.plan, s.of.Server, of)
-		took *= time.Duration(launches)
+		first, _ := launchEstimate(r.plan, s.of.Server, of)
+		// A server on a device that is taken is asked for no fingerprint.
+		took := first*time.Duration(launches.New) + startEstimate(s.of.Server, of)*time.Duration(launches.Taken)
 		for _, c := range s.of.Cells {
 			for n := 1; n <= r.plan.Repeats.Most(); n++ {
 				if o := r.result.Trials[rundir.Key{Cell: c.ID, Trial: n}]; o != nil && o.Row[col.Status] != result.StatusSkipped {
@@ -323,7 +324,7 @@ func (r *rehearsed) takes() (t taking) {
 				}
 			}
 		}
-		t.pods += launches
+		t.pods += launches.All()
 		t.took += took
 		usd += s.price.USDPerHour * took.Hours()
 		priced = priced && s.price.Known

@@ -2,12 +2,17 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
+	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"sweep.dev/sweep/executor/fingerprint"
 	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/sim/fitted"
@@ -85,8 +90,8 @@ func TestRun_rehearseCells(t *testing.T) {
 	}
 }
 
-// A rehearsal has the jitter and the devices of the plan's simulator. A time_scale is of real
-// time, so it changes nothing, and keys that only started servers follow are named.
+// A rehearsal has the jitter and the devices of the plan's simulator. A time_scale
+// changes no prediction. Keys that only started servers follow are named.
 func TestPlan_rehearseBackend(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -108,8 +113,13 @@ func TestPlan_rehearseBackend(t *testing.T) {
 		return r
 	}
 	usual := of(plain, "kind: sim")
-	if scaled := of(plain, "kind: sim, time_scale: 20"); scaled != usual {
-		t.Errorf("with a time_scale\n%s\nwithout\n%s", scaled, usual)
+	scaled := read(of(plain, "kind: sim, time_scale: 20"))
+	if !slices.Equal(scaled.Ignored, []string{"backend.time_scale"}) {
+		t.Errorf("with a time_scale %q are named", scaled.Ignored)
+	}
+	scaled.Ignored = read(usual).Ignored
+	if !reflect.DeepEqual(scaled, read(usual)) {
+		t.Errorf("with a time_scale\n%+v\nwithout\n%s", scaled, usual)
 	}
 	even, uneven, slow := read(of(plain, "kind: sim, jitter: 0")), read(of(plain, "kind: sim, jitter: 1")), read(of(plain, "kind: sim, devices: [0.01]"))
 	if e := *even.Cells[0].E2E; *uneven.Cells[0].E2E < 1.3*e || *slow.Cells[0].E2E < 1.5*e {
@@ -119,12 +129,41 @@ func TestPlan_rehearseBackend(t *testing.T) {
 		t.Errorf("%+v, %+v", uneven.Simulator, slow.Simulator)
 	}
 	write(t, filepath.Join(dir, "beside.yaml"), strings.NewReplacer(
-		"backend: sim", "backend: {kind: sim, faults: [every=100], start_delay: 1s}",
+		"backend: sim", "backend: {kind: sim, faults: [every=100], start_delay: 1s, time_scale: 2}",
 		"max_tokens: 4", "max_tokens: 4, stop: {error_rate: 5%}",
 	).Replace(plain))
 	got := sweep(t, dir, nil, "plan", "--rehearse", "beside.yaml")
-	if want := "  not rehearsed: load.stop, backend.faults, backend.start_delay of the plan, which a run follows\n"; got.code != exitOK || !strings.Contains(got.stdout, want) {
+	if want := "  not rehearsed: load.stop, backend.time_scale, backend.faults, backend.start_delay of the plan, which a run follows\n"; got.code != exitOK || !strings.Contains(got.stdout, want) {
 		t.Errorf("exit %d, want %q\n%s\n%s", got.code, want, got.stdout, got.stderr)
+	}
+}
+
+// A rehearsal counts the servers on devices that are taken for each search, and no fingerprint
+// of them.
+func TestPlan_rehearseTaken(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	hours := map[bool]float64{}
+	for _, asked := range []bool{true, false} {
+		text := strings.NewReplacer(
+			"matrix: {engine: vllm, gpu: l4}", "matrix: {engine: vllm, gpu: l4, max_tokens: [4, 5]}",
+			"max_tokens: 4, ", "", "backend: sim", fmt.Sprintf("backend: {kind: sim, devices: [1, 0.9]}\nfingerprint: %t", asked),
+		).Replace(hunt("Qwen/Qwen2.5-1.5B-Instruct", 3))
+		write(t, filepath.Join(dir, "taken.yaml"), text)
+		if got := sweep(t, dir, nil, "plan", "--rehearse", "taken.yaml"); got.code != exitOK || !strings.Contains(got.stdout, " on 12 pods, ") {
+			t.Errorf("exit %d, want 12 pods\n%s\n%s", got.code, got.stdout, got.stderr)
+		}
+		got := sweep(t, dir, nil, "plan", "--rehearse", "--json", "taken.yaml")
+		var r report.Rehearsal
+		if err := json.Unmarshal([]byte(got.stdout), &r); err != nil {
+			t.Fatalf("%v\n%s\n%s", err, got.stdout, got.stderr)
+		}
+		hours[asked] = r.Hours
+	}
+	_, d := deploymentOf(t, hunt("Qwen/Qwen2.5-1.5B-Instruct", 3))
+	each := time.Duration(fingerprint.Tokens()) * tokenEstimate(d.Server)
+	if more := 3600 * (hours[true] - hours[false]); math.Abs(more-2*each.Seconds()) > 0.001 {
+		t.Errorf("fingerprints take %v s, want two of %s", more, each)
 	}
 }
 
