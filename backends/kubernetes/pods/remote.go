@@ -214,6 +214,18 @@ func (r *remote) sight() sight {
 	return sight{r.now, r.ended, r.trouble, r.changed}
 }
 
+// judge is why a pod that ran has ended or its node is lost, nil if neither is so by now. A
+// node that is heard again, or whose pod cannot be looked at, is no longer unheard: if it is
+// so later, that time begins anew.
+func (s *sight) judge(j *signs.Judge, now time.Time) error {
+	var facts []signs.Fact
+	ends := s.pod.server().Terminated != nil || s.pod.Status.Phase == "Failed" || s.gone
+	if ends || s.trouble == nil && signs.Unheard(&s.pod.Status) {
+		facts = s.pod.facts()
+	}
+	return j.Judge(facts, now)
+}
+
 // await returns when the container runs, or why it will not.
 func (r *remote) await(ctx context.Context) error {
 	what := "pod " + r.unit.Name
@@ -337,11 +349,8 @@ func (r *remote) overs(ctx context.Context) error {
 		s := r.sight()
 		if s.pod != nil {
 			at := s.pod.server()
-			ends := at.Terminated != nil || s.pod.Status.Phase == "Failed" || s.gone
-			if ends || signs.Unheard(&s.pod.Status) {
-				if err := j.Judge(s.pod.facts(), time.Now()); err != nil {
-					return r.p.explain(ctx, s.pod, err)
-				}
+			if err := s.judge(j, time.Now()); err != nil {
+				return r.p.explain(ctx, s.pod, err)
 			}
 			if at.Terminated != nil {
 				return r.exit(s.pod)
