@@ -59,10 +59,18 @@ func (w *warnings) of(ctx context.Context, uid string) []signs.Fact {
 // ofPod are the facts of a pod: what it says of itself, and before it runs the warnings.
 func (w *warnings) ofPod(ctx context.Context, p *pod) []signs.Fact {
 	facts := p.facts()
-	if p.Status.Phase == "Pending" && p.Spec.Node != "" {
+	if p.starts() {
 		facts = append(facts, w.of(ctx, p.Metadata.UID)...)
 	}
 	return facts
+}
+
+// last are the warnings of a pod that were last read, as long as it does not run.
+func (w *warnings) last(p *pod) []signs.Fact {
+	if !p.starts() {
+		return nil
+	}
+	return w.seen[p.Metadata.UID].facts
 }
 
 // refused is why the API server does not make the pods of an object, nil if it does. A

@@ -363,6 +363,7 @@ func TestLaunch_events(t *testing.T) {
 	for name, c := range map[string]struct {
 		pod, event  string
 		denied      bool
+		silent      bool // from the third look on, no object is seen any more
 		class, want string
 	}{
 		"volume": {
@@ -374,6 +375,10 @@ func TestLaunch_events(t *testing.T) {
 			event: `{"type":"Warning","reason":"FailedCreate","message":"create Pod decode-0 in StatefulSet decode failed error: pods \"decode-0\" is forbidden: exceeded quota: q"}`,
 			class: "quota", want: "StatefulSet/decode: create Pod decode-0 in StatefulSet decode failed",
 		},
+		"quota, not seen at the end": {
+			event:  `{"type":"Warning","reason":"FailedCreate","message":"pods \"decode-0\" is forbidden: exceeded quota: q"}`,
+			silent: true, class: "quota", want: "StatefulSet/decode: pods",
+		},
 		"denied": {denied: true, want: "timeouts.launch: not ready: StatefulSet/decode"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -383,8 +388,11 @@ func TestLaunch_events(t *testing.T) {
 			if c.denied {
 				f.Deny("list events")
 			}
+			var looks atomic.Int32
 			f.Before(func(w http.ResponseWriter, r *http.Request, do func()) bool {
 				switch {
+				case c.silent && r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/statefulsets/decode") && len(made(f)) > 1 && looks.Add(1) > 2:
+					w.WriteHeader(http.StatusServiceUnavailable)
 				case strings.HasPrefix(r.URL.Query().Get("labelSelector"), owner.LabelLaunch+"=") && len(made(f)) > 1:
 					_, _ = w.Write([]byte(`{"items":[` + c.pod + `]}`))
 				case strings.HasSuffix(r.URL.Path, "/events") && !c.denied:
@@ -411,6 +419,30 @@ func TestLaunch_events(t *testing.T) {
 				t.Errorf("left are %v", left)
 			}
 		})
+	}
+}
+
+// A Deployment that gives up by its own deadline has the class of what its pods wait for.
+func TestLaunch_progressDeadline(t *testing.T) {
+	t.Parallel()
+	l, f := setup(t, decode)
+	f.Before(func(w http.ResponseWriter, r *http.Request, do func()) bool {
+		switch {
+		case strings.HasPrefix(r.URL.Query().Get("labelSelector"), owner.LabelLaunch+"=") && len(made(f)) > 2:
+			_, _ = w.Write([]byte(`{"items":[{"metadata":{"name":"decode-0","uid":"u1"},"status":{"phase":"Pending","conditions":[` +
+				`{"type":"PodScheduled","status":"False","reason":"Unschedulable","message":"0/1 nodes are available: 1 Insufficient nvidia.com/gpu."}]}}]}`))
+			return true
+		case r.Method == http.MethodGet && r.URL.Path == deployment && len(made(f)) > 2:
+			f.Edit(deployment, func(o kubetest.Object) {
+				o.Set([]any{map[string]any{"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"}}, "status", "conditions")
+			})
+		}
+		return rehearse(w, r, do)
+	})
+	_, err := l.Launch(t.Context(), asked(), &notebook{})
+	failure, ok := errors.AsType[*backends.Failure](err)
+	if !ok || failure.Class != "no_capacity" || !errors.Is(err, backends.ErrCapacity) || !strings.Contains(failure.Hint, "progressDeadlineSeconds") || !strings.Contains(err.Error(), "Deployment/decode: ProgressDeadlineExceeded") {
+		t.Errorf("%#v: %v", failure, err)
 	}
 }
 

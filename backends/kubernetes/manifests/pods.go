@@ -31,6 +31,9 @@ type pod struct {
 	Status kubeapi.PodStatus `json:"status"`
 }
 
+// starts says whether the pod has a node and does not run there yet.
+func (p *pod) starts() bool { return p.Status.Phase == "Pending" && p.Spec.Node != "" }
+
 // containers are all of the pod, those that run first before the others.
 func (p *pod) containers() []kubeapi.ContainerStatus {
 	return slices.Concat(p.Status.Init, p.Status.Containers)

@@ -40,13 +40,16 @@ func (s *status) condition(kind string) (kubeapi.Condition, bool) {
 	return s.Conditions[i], true
 }
 
+// tooLate is the reason of a Deployment that was not ready within progressDeadlineSeconds.
+const tooLate = "ProgressDeadlineExceeded"
+
 // A readiness is how a kind says that it is ready, and that it will never be.
 type readiness struct {
-	replicas bool   // as many are ready as are wanted, all of the newest revision
-	daemon   bool   // one for each node
-	state    string // of status.state
-	wants    string // a condition that is true
-	fails    []kubeapi.Condition
+	replicas bool                // as many are ready as are wanted, all of the newest revision
+	daemon   bool                // one for each node
+	state    string              // of status.state
+	wants    string              // a condition that is true
+	fails    []kubeapi.Condition // the most telling first
 }
 
 // readinessOf is the table of kinds. A kind that is not in it is ready if its condition
@@ -55,7 +58,7 @@ func readinessOf(kind string) (readiness, bool) {
 	switch kind {
 	case "Deployment":
 		return readiness{replicas: true, wants: "Available", fails: []kubeapi.Condition{
-			{Type: "Progressing", Status: "False", Reason: "ProgressDeadlineExceeded"}, {Type: "ReplicaFailure", Status: "True"},
+			{Type: "ReplicaFailure", Status: "True"}, {Type: "Progressing", Status: "False", Reason: tooLate},
 		}}, true
 	case "ReplicaSet", "StatefulSet", "ReplicationController":
 		return readiness{replicas: true, fails: []kubeapi.Condition{{Type: "ReplicaFailure", Status: "True"}}}, true
@@ -150,6 +153,7 @@ func wanted(kinds string, s *status, known bool) string {
 // ready, and is a failure if that has a class.
 func (r *Release) Await(ctx context.Context, launch string) error {
 	var waiting []string
+	var objects []unready // that were not ready when all were last seen
 	var pods []pod
 	by, told := judges{}, &warnings{in: r.in, seen: map[string]warned{}}
 	for {
@@ -159,7 +163,7 @@ func (r *Release) Await(ctx context.Context, launch string) error {
 		}
 		switch {
 		case err == nil:
-			waiting = nil
+			waiting, objects = nil, now
 			for _, o := range now {
 				waiting = append(waiting, o.why)
 			}
@@ -177,13 +181,16 @@ func (r *Release) Await(ctx context.Context, launch string) error {
 			}
 		}
 		if f, failed := err.(*backends.Failure); failed { //nolint:errorlint // made by unready
+			if c, ok := errors.AsType[*conditionError](f); ok && c.is.Reason == tooLate {
+				return by.late(pods, objects, told, f)
+			}
 			return f
 		}
 		select {
 		case <-ctx.Done():
 			err := fmt.Errorf("%w: not ready: %s%s", context.Cause(ctx), strings.Join(waiting, "; "), r.states(ctx, pods))
 			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-				return by.late(pods, now, told, err)
+				return by.late(pods, objects, told, err)
 			}
 			return err
 		case <-time.After(lookEvery):
@@ -191,13 +198,13 @@ func (r *Release) Await(ctx context.Context, launch string) error {
 	}
 }
 
-// late is the failure of a launch that was not ready in time: what a pod or an object has
+// late is the failure of a launch that was not ready in time, ours or a Deployment's: what a pod or an object has
 // waited for is its class.
 func (j judges) late(pods []pod, objects []unready, told *warnings, err error) error {
 	var why error
 	for i := 0; i < len(pods) && why == nil; i++ {
 		p := &pods[i]
-		why = j.of(p.Metadata.UID, "pod "+p.Metadata.Name).AtLast(append(p.facts(), told.seen[p.Metadata.UID].facts...))
+		why = j.of(p.Metadata.UID, "pod "+p.Metadata.Name).AtLast(append(p.facts(), told.last(p)...))
 	}
 	for i := 0; i < len(objects) && why == nil; i++ {
 		if o := objects[i]; o.refused != nil {

@@ -21,32 +21,33 @@ func TestWaits(t *testing.T) {
 		want         string // "" is ready
 		fails        string
 	}{
-		"deployment, new":         {"Deployment", `{"metadata":{"generation":1},"status":{}}`, "has not seen it yet", ""},
-		"deployment, an old look": {"Deployment", `{"metadata":{"generation":2},"status":{"observedGeneration":1,"readyReplicas":1,"updatedReplicas":1,"conditions":[{"type":"Available","status":"True"}]}}`, "has not seen it yet", ""},
-		"deployment, some":        {"Deployment", `{"spec":{"replicas":3},"status":{"observedGeneration":1,"readyReplicas":2,"updatedReplicas":3}}`, "2 of 3 replicas are ready", ""},
-		"deployment, old pods":    {"Deployment", `{"spec":{"replicas":2},"status":{"observedGeneration":1,"readyReplicas":2,"updatedReplicas":1}}`, "1 of 2 replicas are of its newest revision", ""},
-		"deployment":              {"Deployment", `{"status":{"observedGeneration":1,"readyReplicas":1,"updatedReplicas":1,"conditions":[{"type":"Available","status":"True"}]}}`, "", ""},
-		"deployment of none":      {"Deployment", `{"spec":{"replicas":0},"status":{"observedGeneration":1}}`, "", ""},
-		"deployment, quota":       {"Deployment", `{"status":{"observedGeneration":1,"conditions":[{"type":"ReplicaFailure","status":"True","reason":"FailedCreate","message":"exceeded quota: q"}]}}`, "", "FailedCreate: exceeded quota: q"},
-		"deployment, too late":    {"Deployment", `{"status":{"observedGeneration":1,"conditions":[{"type":"Progressing","status":"False","reason":"ProgressDeadlineExceeded"}]}}`, "", "ProgressDeadlineExceeded"},
-		"stateful set":            {"StatefulSet", `{"spec":{"replicas":2},"status":{"observedGeneration":1,"readyReplicas":2,"updatedReplicas":2}}`, "", ""},
-		"daemon set, some":        {"DaemonSet", `{"status":{"observedGeneration":1,"desiredNumberScheduled":2,"numberReady":1}}`, "1 of 2 pods are ready", ""},
-		"pod, starting":           {"Pod", `{"status":{"phase":"Pending"}}`, "condition Ready is not there yet", ""},
-		"pod, not ready":          {"Pod", `{"status":{"phase":"Running","conditions":[{"type":"Ready","status":"False","reason":"ContainersNotReady"}]}}`, "condition Ready is False: ContainersNotReady", ""},
-		"pod":                     {"Pod", `{"status":{"phase":"Running","conditions":[{"type":"Ready","status":"True"}]}}`, "", ""},
-		"pod, failed":             {"Pod", `{"status":{"phase":"Failed","reason":"OutOfnvidia.com/gpu","message":"no"}}`, "", "OutOfnvidia.com/gpu: no"},
-		"pod, done":               {"Pod", `{"status":{"phase":"Succeeded"}}`, "", ""},
-		"job":                     {"Job", `{"status":{"conditions":[{"type":"Complete","status":"True"}]}}`, "", ""},
-		"job, at work":            {"Job", `{"status":{}}`, "condition Complete is not there yet", ""},
-		"job, failed":             {"Job", `{"status":{"conditions":[{"type":"Failed","status":"True","reason":"BackoffLimitExceeded"}]}}`, "", "BackoffLimitExceeded"},
-		"group":                   {"LeaderWorkerSet", `{"spec":{"replicas":1},"status":{"readyReplicas":1,"updatedReplicas":1,"conditions":[{"type":"Available","status":"True"}]}}`, "", ""},
-		"graph, too early":        {"DynamoGraphDeployment", `{"metadata":{"generation":2},"status":{"observedGeneration":1,"state":"successful","conditions":[{"type":"Ready","status":"True"}]}}`, "has not seen it yet", ""},
-		"graph, pending":          {"DynamoGraphDeployment", `{"status":{"state":"pending","conditions":[{"type":"Ready","status":"False"}]}}`, `its state is "pending"`, ""},
-		"graph":                   {"DynamoGraphDeployment", `{"status":{"state":"successful","conditions":[{"type":"Ready","status":"True"}]}}`, "", ""},
-		"graph, failed":           {"DynamoGraphDeployment", `{"status":{"state":"failed","conditions":[{"type":"Ready","status":"False","reason":"insufficient_capacity"}]}}`, "", "insufficient_capacity"},
-		"another kind":            {"LLMInferenceService", `{"status":{"conditions":[{"type":"Ready","status":"Unknown","reason":"Deploying"}]}}`, "condition Ready is Unknown: Deploying", ""},
-		"another kind, by now":    {"LLMInferenceService", `{"status":{"conditions":[{"type":"Ready","status":"True"}]}}`, "", ""},
-		"a kind without status":   {"Service", `{}`, "", ""},
+		"deployment, new":             {"Deployment", `{"metadata":{"generation":1},"status":{}}`, "has not seen it yet", ""},
+		"deployment, an old look":     {"Deployment", `{"metadata":{"generation":2},"status":{"observedGeneration":1,"readyReplicas":1,"updatedReplicas":1,"conditions":[{"type":"Available","status":"True"}]}}`, "has not seen it yet", ""},
+		"deployment, some":            {"Deployment", `{"spec":{"replicas":3},"status":{"observedGeneration":1,"readyReplicas":2,"updatedReplicas":3}}`, "2 of 3 replicas are ready", ""},
+		"deployment, old pods":        {"Deployment", `{"spec":{"replicas":2},"status":{"observedGeneration":1,"readyReplicas":2,"updatedReplicas":1}}`, "1 of 2 replicas are of its newest revision", ""},
+		"deployment":                  {"Deployment", `{"status":{"observedGeneration":1,"readyReplicas":1,"updatedReplicas":1,"conditions":[{"type":"Available","status":"True"}]}}`, "", ""},
+		"deployment of none":          {"Deployment", `{"spec":{"replicas":0},"status":{"observedGeneration":1}}`, "", ""},
+		"deployment, quota":           {"Deployment", `{"status":{"observedGeneration":1,"conditions":[{"type":"ReplicaFailure","status":"True","reason":"FailedCreate","message":"exceeded quota: q"}]}}`, "", "FailedCreate: exceeded quota: q"},
+		"deployment, quota, too late": {"Deployment", `{"status":{"observedGeneration":1,"conditions":[{"type":"Progressing","status":"False","reason":"ProgressDeadlineExceeded"},{"type":"ReplicaFailure","status":"True","reason":"FailedCreate","message":"exceeded quota: q"}]}}`, "", "FailedCreate: exceeded quota: q"},
+		"deployment, too late":        {"Deployment", `{"status":{"observedGeneration":1,"conditions":[{"type":"Progressing","status":"False","reason":"ProgressDeadlineExceeded"}]}}`, "", "ProgressDeadlineExceeded"},
+		"stateful set":                {"StatefulSet", `{"spec":{"replicas":2},"status":{"observedGeneration":1,"readyReplicas":2,"updatedReplicas":2}}`, "", ""},
+		"daemon set, some":            {"DaemonSet", `{"status":{"observedGeneration":1,"desiredNumberScheduled":2,"numberReady":1}}`, "1 of 2 pods are ready", ""},
+		"pod, starting":               {"Pod", `{"status":{"phase":"Pending"}}`, "condition Ready is not there yet", ""},
+		"pod, not ready":              {"Pod", `{"status":{"phase":"Running","conditions":[{"type":"Ready","status":"False","reason":"ContainersNotReady"}]}}`, "condition Ready is False: ContainersNotReady", ""},
+		"pod":                         {"Pod", `{"status":{"phase":"Running","conditions":[{"type":"Ready","status":"True"}]}}`, "", ""},
+		"pod, failed":                 {"Pod", `{"status":{"phase":"Failed","reason":"OutOfnvidia.com/gpu","message":"no"}}`, "", "OutOfnvidia.com/gpu: no"},
+		"pod, done":                   {"Pod", `{"status":{"phase":"Succeeded"}}`, "", ""},
+		"job":                         {"Job", `{"status":{"conditions":[{"type":"Complete","status":"True"}]}}`, "", ""},
+		"job, at work":                {"Job", `{"status":{}}`, "condition Complete is not there yet", ""},
+		"job, failed":                 {"Job", `{"status":{"conditions":[{"type":"Failed","status":"True","reason":"BackoffLimitExceeded"}]}}`, "", "BackoffLimitExceeded"},
+		"group":                       {"LeaderWorkerSet", `{"spec":{"replicas":1},"status":{"readyReplicas":1,"updatedReplicas":1,"conditions":[{"type":"Available","status":"True"}]}}`, "", ""},
+		"graph, too early":            {"DynamoGraphDeployment", `{"metadata":{"generation":2},"status":{"observedGeneration":1,"state":"successful","conditions":[{"type":"Ready","status":"True"}]}}`, "has not seen it yet", ""},
+		"graph, pending":              {"DynamoGraphDeployment", `{"status":{"state":"pending","conditions":[{"type":"Ready","status":"False"}]}}`, `its state is "pending"`, ""},
+		"graph":                       {"DynamoGraphDeployment", `{"status":{"state":"successful","conditions":[{"type":"Ready","status":"True"}]}}`, "", ""},
+		"graph, failed":               {"DynamoGraphDeployment", `{"status":{"state":"failed","conditions":[{"type":"Ready","status":"False","reason":"insufficient_capacity"}]}}`, "", "insufficient_capacity"},
+		"another kind":                {"LLMInferenceService", `{"status":{"conditions":[{"type":"Ready","status":"Unknown","reason":"Deploying"}]}}`, "condition Ready is Unknown: Deploying", ""},
+		"another kind, by now":        {"LLMInferenceService", `{"status":{"conditions":[{"type":"Ready","status":"True"}]}}`, "", ""},
+		"a kind without status":       {"Service", `{}`, "", ""},
 	} {
 		var have live
 		if err := json.Unmarshal([]byte(c.object), &have); err != nil {
@@ -134,6 +135,22 @@ func TestBroken(t *testing.T) {
 		}
 		if (got == nil) != (c.class == "") || got != nil && (got.Class != c.class || !strings.Contains(got.Hint, c.hint) || c.is != nil && !errors.Is(got, c.is)) {
 			t.Errorf("%s: %+v, want %q", name, got, c.class)
+		}
+	}
+}
+
+// A warning about a pod counts at the end of a launch as long as the pod does not run.
+func TestLate_warnings(t *testing.T) {
+	t.Parallel()
+	told := &warnings{seen: map[string]warned{"u": {facts: signs.Troubles([]signs.Event{{Type: "Warning", Reason: "FailedMount", Message: "timed out"}})}}}
+	for status, class := range map[string]string{`"phase":"Pending"`: "volume", `"phase":"Running"`: ""} {
+		var p pod
+		if err := json.Unmarshal([]byte(`{"metadata":{"name":"p","uid":"u"},"spec":{"nodeName":"gpu-1"},"status":{`+status+`}}`), &p); err != nil {
+			t.Fatal(err)
+		}
+		err := judges{}.late([]pod{p}, nil, told, errors.New("timeouts.launch"))
+		if f, _ := errors.AsType[*backends.Failure](err); (f == nil) != (class == "") || f != nil && f.Class != class {
+			t.Errorf("%s: %v", status, err)
 		}
 	}
 }
