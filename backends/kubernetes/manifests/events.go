@@ -77,7 +77,7 @@ func (w *warnings) last(p *pod) []signs.Fact {
 // condition says it of some kinds, an event of all.
 func (w *warnings) refused(ctx context.Context, o *object, failed error) *signs.Fact {
 	if c, ok := errors.AsType[*conditionError](failed); ok && c.is.Type == "ReplicaFailure" {
-		if f := signs.Refused(c.is.Reason, c.is.Message); signs.Known(f) {
+		if f := signs.Refused(c.is.Reason, c.is.Message); signs.Class(f) != "" {
 			return &f
 		}
 		return nil
@@ -86,7 +86,7 @@ func (w *warnings) refused(ctx context.Context, o *object, failed error) *signs.
 		return nil
 	}
 	for _, f := range w.of(ctx, o.uid) {
-		if signs.Known(f) {
+		if signs.Class(f) != "" {
 			return &f
 		}
 	}

@@ -22,8 +22,11 @@ import (
 // A pod of an object, as far as it is read.
 type pod struct {
 	Metadata struct {
-		Name string `json:"name"`
-		UID  string `json:"uid"`
+		Name   string `json:"name"`
+		UID    string `json:"uid"`
+		Owners []struct {
+			Controller bool `json:"controller"`
+		} `json:"ownerReferences"`
 	} `json:"metadata"`
 	Spec struct {
 		Node string `json:"nodeName"` // "" before it has one
@@ -33,6 +36,26 @@ type pod struct {
 
 // starts says whether the pod has a node and does not run there yet.
 func (p *pod) starts() bool { return p.Status.Phase == "Pending" && p.Spec.Node != "" }
+
+// replaced says whether a controller makes another pod when this one ends.
+func (p *pod) replaced() bool {
+	for _, o := range p.Metadata.Owners {
+		if o.Controller {
+			return true
+		}
+	}
+	return false
+}
+
+// standing are those of a pod's facts that another pod in its place does not end: a node that
+// is drained, a pod of a higher priority and a kubelet's refusal are no failures of a launch
+// whose controller makes another pod. A lost node is.
+func (p *pod) standing(facts []signs.Fact) []signs.Fact {
+	if !p.replaced() {
+		return facts
+	}
+	return slices.DeleteFunc(slices.Clone(facts), func(f signs.Fact) bool { return f.Ends() && signs.Class(f) != signs.Node })
+}
 
 // containers are all of the pod, those that run first before the others.
 func (p *pod) containers() []kubeapi.ContainerStatus {
@@ -102,9 +125,9 @@ func (j judges) judge(p *pod, facts []signs.Fact, now time.Time) *backends.Failu
 	return f
 }
 
-// broken says why a pod will not become ready, nil for one that may.
+// broken says why a pod will not become ready, nil for one that may, or in whose place one may.
 func (j judges) broken(p *pod, facts []signs.Fact, now time.Time) *backends.Failure {
-	if f := j.judge(p, facts, now); f != nil {
+	if f := j.judge(p, p.standing(facts), now); f != nil {
 		return f
 	}
 	return p.exhausted()
@@ -115,7 +138,8 @@ func (j judges) stranded(p *pod, now time.Time) error {
 	if p.Status.Phase == "Succeeded" {
 		return nil
 	}
-	if f := j.judge(p, signs.OfPod(&p.Status), now); f != nil && f.Class == signs.Node {
+	facts := slices.DeleteFunc(signs.OfPod(&p.Status), func(f signs.Fact) bool { return signs.Class(f) != signs.Node })
+	if f := j.judge(p, facts, now); f != nil {
 		return f
 	}
 	return nil

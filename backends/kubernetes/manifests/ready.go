@@ -201,15 +201,22 @@ func (r *Release) Await(ctx context.Context, launch string) error {
 // late is the failure of a launch that was not ready in time, ours or a Deployment's: what a pod or an object has
 // waited for is its class.
 func (j judges) late(pods []pod, objects []unready, told *warnings, err error) error {
-	var why error
-	for i := 0; i < len(pods) && why == nil; i++ {
-		p := &pods[i]
-		why = j.of(p.Metadata.UID, "pod "+p.Metadata.Name).AtLast(append(p.facts(), told.last(p)...))
+	facts := func(p *pod) []signs.Fact { return append(p.facts(), told.last(p)...) }
+	of := func(facts func(*pod) []signs.Fact) (why error) {
+		for i := 0; i < len(pods) && why == nil; i++ {
+			p := &pods[i]
+			why = j.of(p.Metadata.UID, "pod "+p.Metadata.Name).AtLast(facts(p))
+		}
+		return why
 	}
+	why := of(func(p *pod) []signs.Fact { return p.standing(facts(p)) })
 	for i := 0; i < len(objects) && why == nil; i++ {
 		if o := objects[i]; o.refused != nil {
 			why = j.of(o.uid, o.name).AtLast([]signs.Fact{*o.refused})
 		}
+	}
+	if why == nil { // then what no other pod came for in time
+		why = of(facts)
 	}
 	f, ok := errors.AsType[*backends.Failure](why)
 	if !ok {

@@ -154,3 +154,60 @@ func TestLate_warnings(t *testing.T) {
 		}
 	}
 }
+
+// A pod that ends and that a controller replaces ends no launch, unless its node is lost. It
+// is the class of one that is late if no pod in its place says more.
+func TestBroken_replaced(t *testing.T) {
+	t.Parallel()
+	const other = `{"metadata":{"name":"q","uid":"v"},"status":{"phase":"Pending","conditions":[{"type":"PodScheduled","status":"False","reason":"Unschedulable","message":"1 Insufficient nvidia.com/gpu."}]}}`
+	for name, c := range map[string]struct {
+		status, other string
+		class         string // at once; "": not yet
+		late          string
+	}{
+		"drained":           {status: `"conditions":[{"type":"DisruptionTarget","status":"True","reason":"EvictionByEvictionAPI"}]`, late: "evicted"},
+		"preempted":         {status: `"conditions":[{"type":"DisruptionTarget","status":"True","reason":"PreemptionByScheduler"}]`, late: "preempted"},
+		"refused":           {status: `"phase":"Failed","reason":"OutOfnvidia.com/gpu"`, late: "no_capacity"},
+		"evicted, no place": {status: `"phase":"Failed","reason":"Evicted"`, other: other, late: "no_capacity"},
+		"node":              {status: `"conditions":[{"type":"DisruptionTarget","status":"True","reason":"DeletionByTaintManager"}]`, class: "node", late: "node"},
+		"image":             {status: `"containerStatuses":[{"state":{"waiting":{"reason":"InvalidImageName"}}}]`, class: "image", late: "image"},
+	} {
+		for controller, class := range map[string]string{`,"ownerReferences":[{"uid":"j"},{"uid":"r","controller":true}]`: c.class, `,"ownerReferences":[{"uid":"j"}]`: c.late} {
+			var pods []pod
+			if err := json.Unmarshal([]byte(`[{"metadata":{"name":"p","uid":"u"`+controller+`},"status":{`+c.status+`}}`+strings.Replace(c.other, "{", ",{", 1)+`]`), &pods); err != nil {
+				t.Fatal(err)
+			}
+			if c.other != "" && class != "" {
+				class = "evicted" // of a bare pod
+			}
+			by := judges{}
+			if got := by.broken(&pods[0], pods[0].facts(), time.Now()); (got == nil) != (class == "") || got != nil && got.Class != class {
+				t.Errorf("%s, %s: %+v, want %q", name, controller, got, class)
+			}
+			if class != "" {
+				continue
+			}
+			got, _ := errors.AsType[*backends.Failure](by.late(pods, nil, &warnings{}, errors.New("timeouts.launch")))
+			if got == nil || got.Class != c.late {
+				t.Errorf("%s: at last %+v, want %q", name, got, c.late)
+			}
+		}
+	}
+}
+
+// A lost node is found beside other ends of a pod.
+func TestStranded(t *testing.T) {
+	t.Parallel()
+	var p pod
+	if err := json.Unmarshal([]byte(`{"metadata":{"name":"p","uid":"u"},"status":{"phase":"Running","conditions":[{"type":"ContainersReady","status":"True"},{"type":"Ready","status":"False"},`+
+		`{"type":"DisruptionTarget","status":"True","reason":"EvictionByEvictionAPI"}]}}`), &p); err != nil {
+		t.Fatal(err)
+	}
+	by, begun := judges{}, time.Now()
+	if err := by.stranded(&p, begun); err != nil {
+		t.Error(err)
+	}
+	if f, ok := errors.AsType[*backends.Failure](by.stranded(&p, begun.Add(signs.NodeGone))); !ok || f.Class != signs.Node {
+		t.Errorf("%v", f)
+	}
+}

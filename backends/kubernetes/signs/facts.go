@@ -14,7 +14,9 @@ func OfPod(s *kubeapi.PodStatus) (all []Fact) {
 	}
 	for _, c := range s.Conditions {
 		switch {
-		case c.Type == "DisruptionTarget" && c.Status == "True", c.Type == "PodScheduled" && c.Status == "False":
+		case c.Type == "DisruptionTarget" && c.Status == "True":
+			all = append(all, Fact{inTarget, c.Reason, c.Message, ""})
+		case c.Type == "PodScheduled" && c.Status == "False":
 			all = append(all, Fact{inCondition, c.Reason, c.Message, ""})
 		}
 	}

@@ -31,8 +31,16 @@ func of(f Fact) *sign {
 	return nil
 }
 
-// Known says whether a fact may be a failure.
-func Known(f Fact) bool { return of(f) != nil }
+// Class is the class of a fact that may be a failure, "" for another.
+func Class(f Fact) string {
+	if s := of(f); s != nil {
+		return s.class
+	}
+	return ""
+}
+
+// Ends says whether a fact is of the pod's end, which nothing but another pod helps.
+func (f Fact) Ends() bool { return f.in == inPod || f.in == inTarget }
 
 // failure is an error as the failure that a sign is.
 func (s *sign) failure(own bool, err error) *backends.Failure {
@@ -78,13 +86,16 @@ type Judge struct {
 }
 
 // A spell is what time is counted of: the texts of one reason change from one try to the
-// next, and some releases do not repeat the cause while they wait.
+// next, and some releases do not repeat the cause while they wait. What may last for another
+// time is another one.
 type spell struct {
-	in     Place
-	reason string
+	in              Place
+	reason          string
+	after, ownAfter time.Duration
+	waits           bool
 }
 
-func (s *sign) spell() spell { return spell{s.in, s.reason} }
+func (s *sign) spell() spell { return spell{s.in, s.reason, s.after, s.ownAfter, s.waits} }
 
 // Judge is the failure that the facts are by now, nil for none. Each call has all facts of
 // the moment: what is not there any more begins anew.

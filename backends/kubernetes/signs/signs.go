@@ -16,6 +16,7 @@ const (
 	inCreate    Place = "create"    // its answer to a create
 	inPod       Place = "pod"       // status.reason of a pod that failed
 	inCondition Place = "condition" // a condition of the pod
+	inTarget    Place = "target"    // its condition DisruptionTarget: it is made to end
 	inWaiting   Place = "waiting"   // the state of a container
 	inEnded     Place = "ended"     // "
 	inEvent     Place = "event"
@@ -124,14 +125,15 @@ var signs = []sign{
 	{in: inCreate, reason: "Invalid", class: "spec", err: backends.ErrSpec, hint: "the cluster cannot make this pod: the text names the field"},
 
 	// The end of a pod, which its container's status would explain wrongly.
-	{in: inCondition, reason: "PreemptionByScheduler", class: "preempted", err: backends.ErrCapacity, hint: "a pod of a higher priority took its place: a higher backend.deploy.priority_class, or another time", own: "a pod of a higher priority took its place: a higher priorityClassName in the manifest, or another time"},
-	{in: inCondition, reason: "EvictionByEvictionAPI", class: "evicted", hint: "somebody drains the node: run it again on another one"},
-	{in: inCondition, reason: "DeletionByTaintManager", class: Node, hint: "its node was lost, or got a taint with NoExecute: run it again"},
-	{in: inCondition, reason: "DeletionByPodGC", class: Node, hint: "its node is gone: run it again"},
-	{in: inCondition, reason: "TerminationByKubelet", class: "evicted", hint: "the node ended it, for want of memory or disk, or to shut down: run it again on another one"},
+	{in: inTarget, reason: "PreemptionByScheduler", class: "preempted", err: backends.ErrCapacity, hint: "a pod of a higher priority took its place: a higher backend.deploy.priority_class, or another time", own: "a pod of a higher priority took its place: a higher priorityClassName in the manifest, or another time"},
+	{in: inTarget, reason: "EvictionByEvictionAPI", class: "evicted", hint: "somebody drains the node: run it again on another one"},
+	{in: inTarget, reason: "DeletionByTaintManager", class: Node, hint: "its node was lost, or got a taint with NoExecute: run it again"},
+	{in: inTarget, reason: "DeletionByPodGC", class: Node, hint: "its node is gone: run it again"},
 	{in: inCondition, reason: notReady, class: Node, hint: "its node was lost: run it again", after: NodeGone},
 	{in: inPod, reason: "Evicted", class: "evicted", hint: "the node ran short of what the text names: ask for more memory in backend.deploy, or use another node", own: "the node ran short of what the text names: request more of it in the manifest, or use another node"},
 	{in: inPod, reason: "Terminated", message: `shutdown`, class: Node, hint: "the node was shut down: run it again"},
+	// A kubelet says it with both of those before, which tell more.
+	{in: inTarget, reason: "TerminationByKubelet", class: "evicted", hint: "the node ended it, for want of memory or disk, or to shut down: run it again on another one"},
 	{in: inPod, reason: "NodeLost", class: Node, hint: "its node was lost: run it again"},
 	{in: inPod, reason: "DeadlineExceeded", class: "deadline", hint: "its time is over: budget.max_pod_lifetime", own: "its time is over: activeDeadlineSeconds in the manifest"},
 	{in: inPod, reason: "OutOf*", class: "no_capacity", err: backends.ErrCapacity, hint: "another pod took the last of it between the choice of the node and the start: run it again"},

@@ -23,12 +23,12 @@ func TestJudge(t *testing.T) {
 		is    error         // nil: any
 		after time.Duration // 0: at once
 	}{
-		{Fact{inCondition, "PreemptionByScheduler", "default-scheduler: preempting to accommodate a higher priority pod", ""}, "preempted", backends.ErrCapacity, 0},
-		{Fact{inCondition, "EvictionByEvictionAPI", "Eviction API: evicting", ""}, "evicted", nil, 0},
-		{Fact{inCondition, "DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint", ""}, "node", nil, 0},
-		{Fact{inCondition, "DeletionByPodGC", "PodGC: node no longer exists", ""}, "node", nil, 0},
+		{Fact{inTarget, "PreemptionByScheduler", "default-scheduler: preempting to accommodate a higher priority pod", ""}, "preempted", backends.ErrCapacity, 0},
+		{Fact{inTarget, "EvictionByEvictionAPI", "Eviction API: evicting", ""}, "evicted", nil, 0},
+		{Fact{inTarget, "DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint", ""}, "node", nil, 0},
+		{Fact{inTarget, "DeletionByPodGC", "PodGC: node no longer exists", ""}, "node", nil, 0},
 		{Fact{inCondition, notReady, "the cluster does not hear from its node", ""}, "node", nil, NodeGone},
-		{Fact{inCondition, "TerminationByKubelet", "The node was low on resource: memory.", ""}, "evicted", nil, 0},
+		{Fact{inTarget, "TerminationByKubelet", "The node was low on resource: memory.", ""}, "evicted", nil, 0},
 		{Fact{inPod, "Evicted", "The node was low on resource: ephemeral-storage. Threshold quantity: 1", ""}, "evicted", nil, 0},
 		{Fact{inPod, "Terminated", "Pod was terminated in response to imminent node shutdown.", ""}, "node", nil, 0},
 		{Fact{inPod, "NodeLost", "Node node-0 which was running pod x is unresponsive", ""}, "node", nil, 0},
@@ -245,5 +245,38 @@ func TestTroubles_refused(t *testing.T) {
 	err := (&Judge{What: "StatefulSet/x"}).AtLast(facts)
 	if f, ok := errors.AsType[*backends.Failure](err); !ok || f.Class != "quota" || !errors.Is(err, backends.ErrCapacity) {
 		t.Errorf("%#v, %v", f, err)
+	}
+}
+
+// A kubelet says a second time, in other words, that it ended a pod: the words that tell more
+// count.
+func TestJudge_byKubelet(t *testing.T) {
+	t.Parallel()
+	said := Fact{inTarget, "TerminationByKubelet", "The node was low on resource: memory.", ""}
+	for class, f := range map[string]Fact{
+		"evicted": {inPod, "Evicted", "The node was low on resource: memory.", ""},
+		"node":    {inPod, "Terminated", "Pod was terminated in response to imminent node shutdown.", ""},
+	} {
+		got, ok := errors.AsType[*backends.Failure]((&Judge{What: "pod x"}).Judge([]Fact{said, f}, time.Now()))
+		if !ok || got.Class != class || class == "evicted" && !strings.Contains(got.Hint, "more memory") {
+			t.Errorf("%v: %+v", f, got)
+		}
+	}
+}
+
+// A sign that may last for 5 seconds does not inherit the time of one that may last longer.
+func TestJudge_spells(t *testing.T) {
+	t.Parallel()
+	for _, c := range [][2]Fact{
+		{{inEvent, "FailedMount", "timed out waiting for the condition", ""}, {inEvent, "FailedMount", `secret "x" not found`, ""}},
+		{{inCondition, "Unschedulable", "1 Insufficient nvidia.com/gpu.", ""}, {inCondition, "Unschedulable", `persistentvolumeclaim "x" not found`, ""}},
+	} {
+		j, begun := &Judge{What: "pod x", Pending: time.Hour}, time.Now()
+		for n, f := range []Fact{c[0], c[0], c[1], c[1]} {
+			after := time.Duration(n) * time.Minute
+			if err := j.Judge([]Fact{f}, begun.Add(after)); (err != nil) != (n == 3) {
+				t.Errorf("%v after %v: %v", f, after, err)
+			}
+		}
 	}
 }
