@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -280,5 +281,54 @@ func TestValue(t *testing.T) {
 	}
 	if a, b := owner.Value(strings.Repeat("x", 70)), owner.Value(strings.Repeat("x", 71)); a == b || len(a) > 63 {
 		t.Errorf("%q, %q", a, b)
+	}
+}
+
+// A refusal says nothing of an earlier call without an answer, which the API server has
+// carried out: the owner gets the end back that it had, or the error says that this is not known.
+func TestTakeOver_refusedLater(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		refused int32 // requests after the first; the client makes 4 of those of 429
+		code    int
+	}{
+		"limited": {4, http.StatusTooManyRequests}, "denied": {1, http.StatusForbidden}, "denied for good": {99, http.StatusForbidden},
+	} {
+		f, n := connect(t)
+		made, err := n.Create(t.Context(), request("me@here", time.Hour))
+		if err != nil {
+			t.Fatal(err)
+		}
+		o, err := n.Find(t.Context(), made.Name.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ends := o.Ends
+		var calls atomic.Int32
+		f.Before(func(w http.ResponseWriter, r *http.Request, do func()) bool {
+			if r.Method != http.MethodPatch {
+				return false
+			}
+			switch call := calls.Add(1); {
+			case call == 1:
+				do()
+				if conn, _, err := http.NewResponseController(w).Hijack(); err == nil {
+					conn.Close()
+				}
+			case call <= 1+c.refused:
+				w.WriteHeader(c.code)
+				_, _ = w.Write([]byte(`{"kind":"Status","reason":"Forbidden","message":"no"}`))
+			default:
+				return false
+			}
+			return true
+		})
+		err = n.TakeOver(t.Context(), o, 10*time.Minute)
+		if !kubeapi.Refused(err) || strings.Contains(err.Error(), "is not known") != (c.refused == 99) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if o, err = n.Find(t.Context(), made.Name.String()); err != nil || o.Ends.Equal(ends) == (c.refused == 99) {
+			t.Errorf("%s: it ends at %v, and ended at %v; %v", name, o.Ends, ends, err)
+		}
 	}
 }

@@ -14,19 +14,21 @@ import (
 // Insist is [Namespace.Extend] until the API server has answered, for [Namespace.Patience]:
 // what got no answer may have been carried out.
 func (n Namespace) Insist(ctx context.Context, o *Owner, lease time.Duration) error {
-	return n.insist(ctx, func(ctx context.Context) error { return n.Extend(ctx, o, lease) })
+	_, err := n.insist(ctx, func(ctx context.Context) error { return n.Extend(ctx, o, lease) })
+	return err
 }
 
 // TakeOver is a first sign of life for an owner of [Namespace.Find], in place of the end
 // that it had. After an error it has that end again, or the error says that this is not
-// known.
+// known. That keeps it for somebody else only if the caller dies: a run ends the pod that it
+// could not take over, as its ledger owes it by then.
 func (n Namespace) TakeOver(ctx context.Context, o *Owner, lease time.Duration) error {
-	err := n.Insist(ctx, o, lease)
-	if err == nil || answered(err) || o.seen.IsZero() {
+	known, err := n.insist(ctx, func(ctx context.Context) error { return n.Extend(ctx, o, lease) })
+	if err == nil || known || o.seen.IsZero() {
 		return err
 	}
 	// With ctx over too: its end may be why there was no answer.
-	back := n.insist(context.WithoutCancel(ctx), func(ctx context.Context) error {
+	_, back := n.insist(context.WithoutCancel(ctx), func(ctx context.Context) error {
 		return n.move(ctx, o, int64(o.Ends.Sub(o.starts)/time.Second))
 	})
 	if back != nil {
@@ -37,23 +39,32 @@ func (n Namespace) TakeOver(ctx context.Context, o *Owner, lease time.Duration) 
 
 // insist makes a call, which may be made twice, until it is answered. A call is waited for
 // whatever becomes of ctx: the API server may carry out what was given up, and then after a
-// later one.
-func (n Namespace) insist(ctx context.Context, call func(context.Context) error) error {
+// later one. known says whether it is known what was carried out: an answer to one call says
+// nothing of an earlier one without an answer, unless it is success or [ErrLost].
+func (n Namespace) insist(ctx context.Context, call func(context.Context) error) (known bool, err error) {
+	known = true
 	for begun := time.Now(); ; {
 		err := call(context.WithoutCancel(ctx))
-		if err == nil || answered(err) || time.Since(begun) >= cmp.Or(n.Patience, startPatience) {
-			return err
+		switch {
+		case err == nil || errors.Is(err, ErrLost):
+			return true, err
+		case answered(err):
+			return known, err
+		}
+		known = false
+		if time.Since(begun) >= cmp.Or(n.Patience, startPatience) {
+			return false, err
 		}
 		select {
 		case <-ctx.Done():
-			return errors.Join(context.Cause(ctx), err)
+			return false, errors.Join(context.Cause(ctx), err)
 		case <-time.After(lookEvery):
 		}
 	}
 }
 
-// answered says whether an error is an answer: nothing was carried out, or it is gone.
+// answered says whether an error is the answer that nothing was carried out.
 func answered(err error) bool {
 	_, fault := errors.AsType[*effect.Fault](err)
-	return fault || errors.Is(err, ErrLost) || kubeapi.Refused(err)
+	return fault || kubeapi.Refused(err)
 }
