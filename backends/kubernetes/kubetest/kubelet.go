@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"io"
@@ -168,7 +169,7 @@ func (f *Server) start(path string, o Object) {
 	c, err := run(argv, env)
 	if err != nil {
 		o.Set("Failed", "status", "phase")
-		o.status(map[string]any{"terminated": map[string]any{"reason": "StartError", "exitCode": 128, "message": err.Error()}})
+		o.status(map[string]any{"terminated": map[string]any{"reason": "StartError", "exitCode": 128, "message": fmt.Sprintf("unable to start container process: exec: %q: %v", argv[0], errors.Unwrap(err))}})
 		return
 	}
 	f.containers[path] = c

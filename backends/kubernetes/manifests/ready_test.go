@@ -99,7 +99,7 @@ func TestBroken(t *testing.T) {
 		"no name":        {waiting("InvalidImageName", ""), "image", 0, backends.ErrSpec, "image in the manifest"},
 		"no secret":      {waiting("CreateContainerConfigError", `secret \"x\" not found`), "spec", retried, backends.ErrSpec, "that the manifest names"},
 		"as root":        {waiting("CreateContainerConfigError", `container has runAsNonRoot and image will run as root`), "admission", 0, backends.ErrSpec, "runAsUser"},
-		"a wrong entry":  {waiting("RunContainerError", ""), "image", soon, backends.ErrSpec, "command and args"},
+		"a wrong entry":  {waiting("RunContainerError", `exec: \"vlm\": executable file not found in $PATH`), "image", soon, backends.ErrSpec, "command and args"},
 		"no such entry":  {restarted(1, "CrashLoopBackOff", `{"reason":"StartError","exitCode":128,"message":"exec: \"vlm\": executable file not found in $PATH"}`), "image", 0, backends.ErrSpec, "command and args"},
 		"second start":   {restarted(1, "CrashLoopBackOff", `{"reason":"Error","exitCode":3}`), "", 0, nil, ""},
 		"fourth start":   {restarted(3, "CrashLoopBackOff", `{"reason":"Error","exitCode":3}`), "exit", 0, nil, ""},

@@ -1,6 +1,7 @@
 package signs
 
 import (
+	"regexp"
 	"slices"
 	"time"
 
@@ -73,17 +74,37 @@ func (e *Event) at() time.Time {
 // has made a pod: what failed before them was tried again and succeeded.
 var progress = []string{"Pulling", "Pulled", "Created", "Started", "SuccessfulCreate"}
 
+// volumeOf finds the volume in the messages of the two events below.
+var volumeOf = regexp.MustCompile(`for volume "([^"]+)"`)
+
+// volume is the one that an event of attaching is of, "" for another event.
+func (e *Event) volume(reason string) string {
+	if m := volumeOf.FindStringSubmatch(e.Message); e.Reason == reason && m != nil {
+		return m[1]
+	}
+	return ""
+}
+
 // Troubles are the warnings among the events of one object that no progress has followed.
 func Troubles(events []Event) (facts []Fact) {
 	var last time.Time
+	attached := map[string]time.Time{} // by volume
 	for i := range events {
-		if e := &events[i]; slices.Contains(progress, e.Reason) && e.at().After(last) {
+		e := &events[i]
+		if slices.Contains(progress, e.Reason) && e.at().After(last) {
 			last = e.at()
+		}
+		if v := e.volume("SuccessfulAttachVolume"); v != "" && e.at().After(attached[v]) {
+			attached[v] = e.at()
 		}
 	}
 	for i := range events {
 		e := &events[i]
-		if e.Type != "Warning" || !last.IsZero() && !e.at().After(last) {
+		past := last
+		if at := attached[e.volume("FailedAttachVolume")]; at.After(past) {
+			past = at
+		}
+		if e.Type != "Warning" || !past.IsZero() && !e.at().After(past) {
 			continue
 		}
 		if e.Reason == failedCreate {

@@ -66,7 +66,11 @@ func Refusal(own bool, what string, err error) error {
 	}
 	f := Refused(at.Reason, at.Message)
 	if s := of(f); s != nil {
-		return s.failure(own, fmt.Errorf("%s: %.500s", what, f))
+		is := s.failure(own, fmt.Errorf("%s: %.500s", what, f))
+		if own && s.once != "" {
+			is.Hint = s.once
+		}
+		return is
 	}
 	if at.Code >= 400 && at.Code < 500 {
 		return fmt.Errorf("%w: %s: %w", backends.ErrSpec, what, err)

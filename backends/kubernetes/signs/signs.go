@@ -61,6 +61,8 @@ type sign struct {
 	// own is the hint for a pod of a user's own manifests, which backend.deploy says
 	// nothing of; "" is hint.
 	own string
+	// once is own for an object that is refused itself, which nothing makes again; "" is own.
+	once string
 	// after is how long it may last: some of these go away by themselves. waits is
 	// [Judge.Pending] in its place.
 	after time.Duration
@@ -91,6 +93,11 @@ const (
 		`i/o timeout|TLS handshake timeout|deadline exceeded|connection reset|EOF|` +
 		`Internal Server Error|Bad Gateway|Service Unavailable|Gateway Timeout`
 
+	// wrongCommand is what a container runtime says of a command that the image does not have.
+	// Of files that the node lacks, such as those of a driver, it says `no such file` as well.
+	wrongCommand = `(?i)(^|[^/])exec:? ["/].*(not found|no such file|permission denied|is a directory)|executable file .*not found|` +
+		`exec format error|chdir to cwd|open executable`
+
 	// HintLabels is a hint that nodes lead to as well.
 	HintLabels = "no node has the labels: gpu in the matrix, gpu_label or node_selector in backend.deploy"
 	// HintAway is another.
@@ -103,6 +110,9 @@ const NodeGone = 30 * time.Second
 const (
 	soon    = 5 * time.Second
 	retried = 40 * time.Second // what the kubelet tries again, and may succeed
+	// remounted is that for a volume, whose pauses double: the kubelet mounts it again about 31
+	// and 63 s after the first time.
+	remounted = 75 * time.Second
 )
 
 // signs are what of a cluster's words is a failure, the most telling first. Reasons and
@@ -113,16 +123,17 @@ const (
 // is [*kubeapi.Denied].
 var signs = []sign{
 	// Answers to a create.
-	{in: inCreate, message: `exceeded quota`, class: Quota, err: backends.ErrCapacity, hint: "the namespace's ResourceQuota is used up: end what uses it, ask for more, or wait longer with backend.deploy.pending", own: "the namespace's ResourceQuota is used up: end what uses it, ask for more, or wait longer with timeouts.launch", waits: true},
+	{in: inCreate, message: `exceeded quota`, class: Quota, err: backends.ErrCapacity, hint: "the namespace's ResourceQuota is used up: end what uses it, ask for more, or wait longer with backend.deploy.pending", own: "the namespace's ResourceQuota is used up: end what uses it, ask for more, or wait longer with timeouts.launch", once: "the namespace's ResourceQuota is used up, and no controller tries again to make this object: end what uses it or ask for more, and run it again", waits: true},
 	{in: inCreate, message: `failed quota.*must specify (\S+)`, class: Quota, err: backends.ErrSpec, hint: "the namespace's ResourceQuota wants each pod to say what it uses: set memory and cpu in backend.deploy", own: "the namespace's ResourceQuota wants each container to say what it uses: set its resources in the manifest"},
 	{in: inCreate, message: `violates PodSecurity`, class: "admission", err: backends.ErrSpec, hint: "the namespace's Pod Security Standard refuses the pod: leave out root in backend.deploy, or use another namespace", own: "the namespace's Pod Security Standard refuses the pod: set the securityContext that the text names in the manifest, or use another namespace"},
 	{in: inCreate, message: `RuntimeClass .* not found`, class: "admission", err: backends.ErrSpec, hint: "the cluster has no such runtime class: backend.deploy.runtime_class", own: "the cluster has no such runtime class: runtimeClassName in the manifest"},
 	{in: inCreate, message: `no PriorityClass with name`, class: "admission", err: backends.ErrSpec, hint: "the cluster has no such priority class: backend.deploy.priority_class", own: "the cluster has no such priority class: priorityClassName in the manifest"},
-	{in: inCreate, message: `maximum .* usage per|minimum .* usage per`, class: "admission", err: backends.ErrSpec, hint: "the namespace's LimitRange refuses what the pod asks for: memory and cpu in backend.deploy", own: "the namespace's LimitRange refuses what the pod asks for: resources in the manifest"},
-	{in: inCreate, message: `admission webhook|ValidatingAdmissionPolicy|failed calling webhook`, class: "admission", err: backends.ErrSpec, hint: "a rule of the cluster refuses the pod: the text says which"},
+	{in: inCreate, message: `maximum .* usage per|minimum .* usage per`, class: "admission", err: backends.ErrSpec, hint: "the namespace's LimitRange refuses what the pod asks for: memory and cpu in backend.deploy", own: "the namespace's LimitRange refuses what the object asks for: resources in the manifest"},
+	{in: inCreate, message: `failed calling webhook`, class: "admission", hint: "a webhook of the cluster does not answer: the text names it, and whoever runs it can say why", after: retried},
+	{in: inCreate, message: `admission webhook|ValidatingAdmissionPolicy`, class: "admission", err: backends.ErrSpec, hint: "a rule of the cluster refuses the pod: the text says which", own: "a rule of the cluster refuses the object: the text says which"},
 	{in: inCreate, message: `is being terminated`, class: "namespace", err: backends.ErrSpec, hint: "the namespace is being deleted: use another one, or wait until it is gone and make it again"},
 	{in: inCreate, message: `namespaces? ".*" not found`, class: "namespace", err: backends.ErrSpec, hint: "there is no such namespace: make it first"},
-	{in: inCreate, reason: "Invalid", class: "spec", err: backends.ErrSpec, hint: "the cluster cannot make this pod: the text names the field"},
+	{in: inCreate, reason: "Invalid", class: "spec", err: backends.ErrSpec, hint: "the cluster cannot make this pod: the text names the field", own: "the cluster cannot make this object: the text names the field"},
 
 	// The end of a pod, which its container's status would explain wrongly.
 	{in: inTarget, reason: "PreemptionByScheduler", class: "preempted", err: backends.ErrCapacity, hint: "a pod of a higher priority took its place: a higher backend.deploy.priority_class, or another time", own: "a pod of a higher priority took its place: a higher priorityClassName in the manifest, or another time"},
@@ -143,7 +154,8 @@ var signs = []sign{
 	{in: inPod, reason: "NodeAffinity", class: Placement, err: backends.ErrSpec, hint: "the node's labels changed: backend.deploy.node_selector", own: "the node's labels changed: nodeSelector or affinity in the manifest"},
 
 	// A container that cannot start.
-	{in: inEnded, reason: "StartError", class: "image", err: backends.ErrSpec, hint: "the image cannot run this command: engines.NAME.command or entrypoint in the plan", own: "the image cannot run this command: command and args in the manifest"},
+	{in: inEnded, reason: "StartError", message: wrongCommand, class: "image", err: backends.ErrSpec, hint: "the image cannot run this command: engines.NAME.command or entrypoint in the plan", own: "the image cannot run this command: command and args in the manifest"},
+	{in: inEnded, reason: "StartError", class: "host", hint: "the node cannot start the container: the text says why, and another node may", ownAfter: retried},
 	{in: inEnded, reason: "ContainerCannotRun", class: "image", err: backends.ErrSpec, hint: "the image cannot run this command: engines.NAME.command or entrypoint in the plan", own: "the image cannot run this command: command and args in the manifest"},
 	{in: inWaiting, reason: "ErrImageNeverPull", class: "image", err: backends.ErrSpec, hint: "the node does not have the image: pull in backend.deploy", own: "the node does not have the image: imagePullPolicy in the manifest"},
 	{in: inWaiting, reason: "InvalidImageName", class: "image", err: backends.ErrSpec, hint: "engines.NAME.image is no name of an image", own: "image in the manifest is no name of an image"},
@@ -158,7 +170,8 @@ var signs = []sign{
 	{in: inWaiting, message: `runAsNonRoot|run as root`, reason: "CreateContainerConfigError", class: "admission", err: backends.ErrSpec, hint: "the image runs as root: say user in backend.deploy, or root: true", own: "the image runs as root: set runAsUser or leave out runAsNonRoot in the manifest"},
 	{in: inWaiting, reason: "CreateContainerConfigError", class: "spec", err: backends.ErrSpec, hint: "a Secret or a key that backend.deploy.secrets names is not there", own: "a Secret or a ConfigMap that the manifest names, or a key of it, is not there", after: soon, ownAfter: retried},
 	{in: inWaiting, reason: "CreateContainerError", class: "host", hint: "the node cannot make the container: the text says why", after: soon},
-	{in: inWaiting, reason: "RunContainerError", class: "image", err: backends.ErrSpec, hint: "the image cannot run this command: engines.NAME.command or entrypoint in the plan", own: "the image cannot run this command: command and args in the manifest", after: soon},
+	{in: inWaiting, reason: "RunContainerError", message: wrongCommand, class: "image", err: backends.ErrSpec, hint: "the image cannot run this command: engines.NAME.command or entrypoint in the plan", own: "the image cannot run this command: command and args in the manifest", after: soon},
+	{in: inWaiting, reason: "RunContainerError", class: "host", hint: "the node cannot start the container: the text says why, and another node may", after: soon, ownAfter: retried},
 
 	// A pod that has no node, or no volume there.
 	{in: inCondition, reason: "Unschedulable", message: `persistentvolumeclaim ".*" not found`, class: "volume", err: backends.ErrSpec, hint: "the namespace has no such PersistentVolumeClaim: backend.deploy.cache.claim", own: "the namespace has no such PersistentVolumeClaim: claimName in the manifest", after: soon, ownAfter: retried},
@@ -171,7 +184,8 @@ var signs = []sign{
 	{in: inCondition, reason: "Unschedulable", message: `untolerated taint`, class: Placement, err: backends.ErrSpec, hint: "the nodes have a taint, which kubectl describe nodes shows: tolerations in backend.deploy, unless they are lost", own: "the nodes have a taint, which kubectl describe nodes shows: tolerations in the manifest, unless they are lost", waits: true},
 	{in: inCondition, reason: "Unschedulable", class: "no_capacity", err: backends.ErrCapacity, hint: "no node takes the pod: the text says why", waits: true},
 	{in: inCondition, reason: "SchedulingGated", class: "queued", err: backends.ErrCapacity, hint: "a queue of the cluster holds the pod back", waits: true},
-	{in: inEvent, reason: "FailedMount", message: `not found|no such file`, class: "volume", err: backends.ErrSpec, hint: "a volume cannot be mounted: backend.deploy.cache", own: "a volume cannot be mounted: volumes in the manifest", after: soon, ownAfter: retried},
+	{in: inEvent, reason: "FailedMount", message: `registered CSI drivers`, class: "volume", hint: "the driver of a volume does not run on the node: the text names it", after: 2 * time.Minute},
+	{in: inEvent, reason: "FailedMount", message: `(?i)(secret|configmap)s? ".*" not found|references non-existent|no such file`, class: "volume", err: backends.ErrSpec, hint: "a volume cannot be mounted: backend.deploy.cache", own: "a volume cannot be mounted: volumes in the manifest", after: soon, ownAfter: remounted},
 	{in: inEvent, reason: "FailedMount", class: "volume", hint: "a volume cannot be mounted: the text says why", after: 2 * time.Minute},
 	{in: inEvent, reason: "FailedAttachVolume", class: "volume", hint: "a volume cannot be attached to the node: is another node using it?", after: 2 * time.Minute},
 	{in: inEvent, reason: "FailedCreatePodSandBox", class: "host", hint: "the node cannot give the pod a network: another node may", after: retried},

@@ -12,6 +12,15 @@ import (
 	"sweep.dev/sweep/internal/kubeapi"
 )
 
+// What passes: a driver that is still loaded on a new node, and one of volumes that is not
+// registered there yet.
+const (
+	noDriver = `failed to create containerd task: OCI runtime create failed: error running prestart hook #0: exit status 1, stderr: ` +
+		`nvidia-container-cli: initialization error: load library failed: libnvidia-ml.so.1: cannot open shared object file: no such file or directory`
+	noCSI = `MountVolume.MountDevice failed for volume "x" : kubernetes.io/csi: attacher.MountDevice failed to create newCsiDriverClient: ` +
+		`driver name ebs.csi.aws.com not found in the list of registered CSI drivers`
+)
+
 // Each sign has words that a cluster has said, and is found in them, at once or after its
 // time. The words of those that one node can be brought to say are also provoked in
 // e2e/kube.
@@ -29,6 +38,7 @@ func TestJudge(t *testing.T) {
 		{Fact{inTarget, "DeletionByPodGC", "PodGC: node no longer exists", ""}, "node", nil, 0},
 		{Fact{inCondition, notReady, "the cluster does not hear from its node", ""}, "node", nil, NodeGone},
 		{Fact{inTarget, "TerminationByKubelet", "The node was low on resource: memory.", ""}, "evicted", nil, 0},
+		{Fact{inCreate, "InternalError", `failed calling webhook "v.example.com": failed to call webhook: Post "https://v.ns.svc": no endpoints available for service "v"`, ""}, "admission", nil, retried},
 		{Fact{inPod, "Evicted", "The node was low on resource: ephemeral-storage. Threshold quantity: 1", ""}, "evicted", nil, 0},
 		{Fact{inPod, "Terminated", "Pod was terminated in response to imminent node shutdown.", ""}, "node", nil, 0},
 		{Fact{inPod, "NodeLost", "Node node-0 which was running pod x is unresponsive", ""}, "node", nil, 0},
@@ -41,6 +51,10 @@ func TestJudge(t *testing.T) {
 		{Fact{inPod, "SysctlForbidden", "forbidden sysctl", ""}, "host", nil, 0},
 		{Fact{inPod, "NodeAffinity", "Predicate NodeAffinity failed", ""}, "placement", backends.ErrSpec, 0},
 		{Fact{inEnded, "StartError", `exec: "vllm": executable file not found in $PATH: unknown`, ""}, "image", backends.ErrSpec, 0},
+		{Fact{inEnded, "StartError", `failed to create containerd task: OCI runtime create failed: exec: "/app/run": stat /app/run: no such file or directory: unknown`, ""}, "image", backends.ErrSpec, 0},
+		{Fact{inEnded, "StartError", `exec /app/run: exec format error`, ""}, "image", backends.ErrSpec, 0},
+		{Fact{inEnded, "StartError", `error running prestart hook #0: fork/exec /usr/bin/nvidia-container-runtime-hook: no such file or directory`, ""}, "host", nil, 0},
+		{Fact{inEnded, "StartError", noDriver, ""}, "host", nil, 0},
 		{Fact{inEnded, "ContainerCannotRun", "x", ""}, "image", backends.ErrSpec, 0},
 		{Fact{inWaiting, "ErrImageNeverPull", `Container image "x" is not present with pull policy of Never`, ""}, "image", backends.ErrSpec, 0},
 		{Fact{inWaiting, "InvalidImageName", "couldn't parse image name", ""}, "image", backends.ErrSpec, 0},
@@ -58,7 +72,8 @@ func TestJudge(t *testing.T) {
 		{Fact{inWaiting, "CreateContainerConfigError", "container has runAsNonRoot and image will run as root", ""}, "admission", backends.ErrSpec, 0},
 		{Fact{inWaiting, "CreateContainerConfigError", "couldn't find key HF_TOKEN in Secret ns/hf", ""}, "spec", backends.ErrSpec, soon},
 		{Fact{inWaiting, "CreateContainerError", "x", ""}, "host", nil, soon},
-		{Fact{inWaiting, "RunContainerError", "x", ""}, "image", backends.ErrSpec, soon},
+		{Fact{inWaiting, "RunContainerError", `exec: "/app/run": permission denied: unknown`, ""}, "image", backends.ErrSpec, soon},
+		{Fact{inWaiting, "RunContainerError", noDriver, ""}, "host", nil, soon},
 		{Fact{inCondition, "Unschedulable", `0/1 nodes are available: persistentvolumeclaim "x" not found. not found`, ""}, "volume", backends.ErrSpec, soon},
 		{Fact{inCondition, "Unschedulable", "pod has unbound immediate PersistentVolumeClaims", ""}, "volume", nil, time.Minute},
 		{Fact{inCondition, "Unschedulable", "0/1 nodes are available: 1 Insufficient nvidia.com/gpu. no new claims to deallocate", ""}, "no_capacity", backends.ErrCapacity, time.Minute},
@@ -71,6 +86,8 @@ func TestJudge(t *testing.T) {
 		{Fact{inCondition, "Unschedulable", "1 node(s) were unschedulable", ""}, "no_capacity", backends.ErrCapacity, time.Minute},
 		{Fact{inCondition, "SchedulingGated", "Scheduling is blocked due to non-empty scheduling gates", ""}, "queued", backends.ErrCapacity, time.Minute},
 		{Fact{inEvent, "FailedMount", `MountVolume.SetUp failed for volume "x" : secret "x" not found`, ""}, "volume", backends.ErrSpec, soon},
+		{Fact{inEvent, "FailedMount", `MountVolume.SetUp failed for volume "x" : references non-existent secret key: x`, ""}, "volume", backends.ErrSpec, soon},
+		{Fact{inEvent, "FailedMount", noCSI, ""}, "volume", nil, 2 * time.Minute},
 		{Fact{inEvent, "FailedMount", "Unable to attach or mount volumes: timed out waiting for the condition", ""}, "volume", nil, 2 * time.Minute},
 		{Fact{inEvent, "FailedAttachVolume", "Multi-Attach error for volume", ""}, "volume", nil, 2 * time.Minute},
 		{Fact{inEvent, "FailedCreatePodSandBox", "plugin type=\"calico\" failed", ""}, "host", nil, retried},
@@ -175,6 +192,24 @@ func TestTroubles(t *testing.T) {
 	}
 }
 
+// A volume that was attached on the second try is no failure while others are.
+func TestTroubles_attached(t *testing.T) {
+	t.Parallel()
+	failed := func(volume string) Event {
+		return Event{Reason: "FailedAttachVolume", Type: "Warning", Message: `Multi-Attach error for volume "` + volume + `" Volume is already used`, Last: time.Unix(1000, 0)}
+	}
+	done := Event{Reason: "SuccessfulAttachVolume", Type: "Normal", Message: `AttachVolume.Attach succeeded for volume "a"`, Last: time.Unix(1001, 0)}
+	mount := Event{Reason: "FailedMount", Type: "Warning", Message: `for volume "a"`, Last: time.Unix(1000, 0)}
+	if got := Troubles([]Event{failed("a"), failed("b"), done, mount}); len(got) != 2 || !strings.Contains(got[0].message, `"b"`) || got[1].reason != "FailedMount" {
+		t.Errorf("%v", got)
+	}
+	again := failed("a")
+	again.Last = time.Unix(1002, 0)
+	if got := Troubles([]Event{done, again}); len(got) != 1 {
+		t.Errorf("%v", got)
+	}
+}
+
 // A kubelet that says why a pod is not ready is heard.
 func TestUnheard(t *testing.T) {
 	t.Parallel()
@@ -222,7 +257,7 @@ func TestSigns_own(t *testing.T) {
 			t.Fatalf("%+v", s)
 		}
 		for _, key := range []string{"backend.deploy", "engines.", "matrix", "gpu_label", "budget"} {
-			if strings.Contains(f.Hint, key) {
+			if strings.Contains(f.Hint, key) || strings.Contains(s.once, key) {
 				t.Errorf("%s %s: %q names %s", s.in, s.reason, f.Hint, key)
 			}
 		}
@@ -235,6 +270,56 @@ func TestRefusal_own(t *testing.T) {
 	err := Refusal(true, "stack.yaml:3: Pod/x is refused", &kubeapi.StatusError{Code: http.StatusForbidden, Reason: "Forbidden", Message: `violates PodSecurity "restricted:latest"`})
 	if f, ok := errors.AsType[*backends.Failure](err); !ok || f.Class != "admission" || !strings.Contains(f.Hint, "in the manifest") || !errors.Is(err, backends.ErrSpec) {
 		t.Errorf("%#v, %v", f, err)
+	}
+}
+
+// The hint for a refused object of a user's own is true for any kind, and promises no second
+// try, which only a controller makes.
+func TestRefusal_object(t *testing.T) {
+	t.Parallel()
+	for message, hint := range map[string]string{
+		`persistentvolumeclaims "x" is forbidden: exceeded quota: q`:                                      "no controller tries again",
+		`persistentvolumeclaims "x" is forbidden: maximum storage usage per PersistentVolumeClaim is 1Gi`: "what the object asks for",
+		`admission webhook "v" denied the request: no`:                                                    "refuses the object",
+		`Service "x" is invalid: spec.ports: Required value`:                                              "make this object",
+	} {
+		err := Refusal(true, "stack.yaml:3: x is refused", &kubeapi.StatusError{Code: http.StatusUnprocessableEntity, Reason: "Invalid", Message: message})
+		if f, ok := errors.AsType[*backends.Failure](err); !ok || !strings.Contains(f.Hint, hint) || strings.Contains(f.Hint, "timeouts.launch") {
+			t.Errorf("%s: %#v", message, f)
+		}
+	}
+	// A webhook that does not answer is no fault of the manifest.
+	err := (&Judge{What: "StatefulSet/x", Own: true}).AtLast([]Fact{Refused("", `failed calling webhook "v": timeout`)})
+	if f, ok := errors.AsType[*backends.Failure](err); !ok || f.Class != "admission" || errors.Is(err, backends.ErrSpec) {
+		t.Errorf("%#v, %v", f, err)
+	}
+}
+
+// An operator has time for a user's own pods, longer where the kubelet waits longer itself.
+func TestJudge_own(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		f     Fact
+		after time.Duration
+	}{
+		{Fact{inEvent, "FailedMount", `configmap "x" not found`, ""}, 75 * time.Second},
+		{Fact{inEnded, "StartError", noDriver, ""}, 40 * time.Second},
+		{Fact{inWaiting, "RunContainerError", noDriver, ""}, 40 * time.Second},
+		{Fact{inEnded, "StartError", `exec: "vlm": executable file not found in $PATH`, ""}, 0},
+	} {
+		j, begun := &Judge{Own: true}, time.Now()
+		if err := j.Judge([]Fact{c.f}, begun); (err != nil) != (c.after == 0) {
+			t.Errorf("%v: at once %v", c.f, err)
+		}
+		for late, after := range map[bool]time.Duration{false: c.after - time.Millisecond, true: c.after} {
+			if err := j.Judge([]Fact{c.f}, begun.Add(after)); c.after > 0 && (err != nil) != late {
+				t.Errorf("%v: after %v %v", c.f, after, err)
+			}
+		}
+	}
+	err := (&Judge{Own: true}).AtLast([]Fact{{inEvent, "FailedMount", noCSI, ""}})
+	if f, ok := errors.AsType[*backends.Failure](err); !ok || !strings.Contains(f.Hint, "driver") {
+		t.Errorf("%#v", f)
 	}
 }
 
