@@ -16,6 +16,8 @@ import (
 const (
 	// eventsEvery is the time between two looks at the events of one object.
 	eventsEvery = 5 * time.Second
+	// eventsPatience bounds one look at them: nothing else is seen of a launch meanwhile.
+	eventsPatience = 2 * time.Second
 	// maxEvents bounds how many of an object's events are read.
 	maxEvents = 50
 )
@@ -35,7 +37,8 @@ type warned struct {
 	facts []signs.Fact
 }
 
-// of are the warnings of an object. They stay for a moment, as they are no news.
+// of are the warnings of an object. They stay for a moment, as they are no news, and longer
+// if the API server does not say what they are by then.
 func (w *warnings) of(ctx context.Context, uid string) []signs.Fact {
 	last := w.seen[uid]
 	if w.denied || uid == "" || !last.at.IsZero() && time.Since(last.at) < eventsEvery {
@@ -45,11 +48,14 @@ func (w *warnings) of(ctx context.Context, uid string) []signs.Fact {
 	var list struct {
 		Items []signs.Event `json:"items"`
 	}
+	ctx, cancel := context.WithTimeout(ctx, eventsPatience)
+	defer cancel()
 	err := w.in.Effects.Call(ctx, effect.KubeRead, func(ctx context.Context) error {
 		return w.in.API.Get(ctx, kubeapi.Collection("v1", w.in.Name, "events")+"?"+query.Encode(), &list)
 	})
 	if err != nil {
 		_, w.denied = errors.AsType[*kubeapi.Denied](err)
+		w.seen[uid] = warned{time.Now(), last.facts}
 		return last.facts
 	}
 	w.seen[uid] = warned{time.Now(), signs.Troubles(list.Items)}

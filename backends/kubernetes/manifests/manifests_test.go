@@ -15,6 +15,7 @@ import (
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/backends/kubernetes/kubetest"
 	"sweep.dev/sweep/backends/kubernetes/owner"
+	"sweep.dev/sweep/backends/kubernetes/signs"
 	"sweep.dev/sweep/internal/kubeapi"
 	"sweep.dev/sweep/internal/manifest"
 	"sweep.dev/sweep/internal/polltest"
@@ -419,6 +420,36 @@ func TestLaunch_events(t *testing.T) {
 				t.Errorf("left are %v", left)
 			}
 		})
+	}
+}
+
+// A call for events that is not answered does not hold up the launch, and one that fails is
+// not made again at once.
+func TestWarnings_unanswered(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]func(w http.ResponseWriter, r *http.Request){
+		"silent": func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+		"failed": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) },
+	} {
+		l, f := setup(t, decode)
+		var asked atomic.Int32
+		f.Before(func(w http.ResponseWriter, r *http.Request, _ func()) bool {
+			asked.Add(1)
+			answer(w, r)
+			return true
+		})
+		known := signs.Troubles([]signs.Event{{Type: "Warning", Reason: "FailedMount"}})
+		told := warnings{in: l.In, seen: map[string]warned{"u": {time.Now().Add(-eventsEvery), known}}}
+		ctx, cancel := context.WithTimeout(t.Context(), 25*time.Second) // the client itself waits for 30
+		for range 2 {
+			if got := told.of(ctx, "u"); !slices.Equal(got, known) {
+				t.Errorf("%s: %v, known are %v", name, got, known)
+			}
+		}
+		if ctx.Err() != nil || asked.Load() != 1 {
+			t.Errorf("%s: %v, asked %d times", name, ctx.Err(), asked.Load())
+		}
+		cancel()
 	}
 }
 
