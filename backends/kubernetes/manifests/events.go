@@ -3,8 +3,6 @@ package manifests
 import (
 	"context"
 	"errors"
-	"fmt"
-	"net/url"
 	"time"
 
 	"sweep.dev/sweep/backends/kubernetes/owner"
@@ -18,8 +16,6 @@ const (
 	eventsEvery = 5 * time.Second
 	// eventsPatience bounds one look at them: nothing else is seen of a launch meanwhile.
 	eventsPatience = 2 * time.Second
-	// maxEvents bounds how many of an object's events are read.
-	maxEvents = 50
 )
 
 // warnings are what the cluster reports about pods and objects that do not say it
@@ -44,14 +40,11 @@ func (w *warnings) of(ctx context.Context, uid string) []signs.Fact {
 	if w.denied || uid == "" || !last.at.IsZero() && time.Since(last.at) < eventsEvery {
 		return last.facts
 	}
-	query := url.Values{"fieldSelector": {"involvedObject.uid=" + uid}, "limit": {fmt.Sprint(maxEvents)}}
-	var list struct {
-		Items []signs.Event `json:"items"`
-	}
+	var list signs.Events
 	ctx, cancel := context.WithTimeout(ctx, eventsPatience)
 	defer cancel()
 	err := w.in.Effects.Call(ctx, effect.KubeRead, func(ctx context.Context) error {
-		return w.in.API.Get(ctx, kubeapi.Collection("v1", w.in.Name, "events")+"?"+query.Encode(), &list)
+		return w.in.API.Get(ctx, kubeapi.Collection("v1", w.in.Name, "events")+"?"+signs.EventsOf(uid), &list)
 	})
 	if err != nil {
 		_, w.denied = errors.AsType[*kubeapi.Denied](err)

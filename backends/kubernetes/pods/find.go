@@ -9,6 +9,7 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/backends/kubernetes/owner"
+	"sweep.dev/sweep/backends/kubernetes/signs"
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/internal/kubeapi"
 	"sweep.dev/sweep/internal/provision"
@@ -28,11 +29,11 @@ func (p provider) Find(ctx context.Context, name string) ([]provision.Instance, 
 		return err
 	})
 	if err != nil {
-		return nil, denied(err)
+		return nil, signs.Denied(err)
 	}
 	owners, err := n.List(ctx)
 	if err != nil {
-		return nil, denied(err)
+		return nil, signs.Denied(err)
 	}
 	var found []provision.Instance
 	known := map[string]*owner.Owner{}
@@ -93,8 +94,8 @@ func (p provider) Delete(ctx context.Context, i provision.Instance, grace time.D
 				ended(ctx)
 			}
 			return nil
-		case errors.Is(denied(err), backends.ErrRefused):
-			return denied(err)
+		case errors.Is(signs.Denied(err), backends.ErrRefused):
+			return signs.Denied(err)
 		case err != nil:
 			last = err
 		default:
@@ -110,8 +111,8 @@ func (p provider) Delete(ctx context.Context, i provision.Instance, grace time.D
 			err := p.b.call(ctx, effect.KubeDelete, func(ctx context.Context, api *kubeapi.Client) error {
 				return api.Delete(ctx, p.b.path("pods", i.Unit), kubeapi.Deletion{UID: i.ID, Grace: max(grace, time.Second)})
 			})
-			if _, fault := errors.AsType[*effect.Fault](err); fault || errors.Is(denied(err), backends.ErrRefused) {
-				return denied(err)
+			if _, fault := errors.AsType[*effect.Fault](err); fault || errors.Is(signs.Denied(err), backends.ErrRefused) {
+				return signs.Denied(err)
 			}
 			if asked = err == nil; !asked {
 				last = err

@@ -12,6 +12,7 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/backends/kubernetes/owner"
+	"sweep.dev/sweep/backends/kubernetes/signs"
 	"sweep.dev/sweep/host"
 	"sweep.dev/sweep/internal/kubeapi"
 	"sweep.dev/sweep/internal/provision"
@@ -39,7 +40,7 @@ func (l *launch) keep(ctx context.Context, until time.Time) error {
 	if err != nil {
 		return err
 	}
-	return denied(n.Insist(ctx, l.owner, time.Until(until)))
+	return signs.Denied(n.Insist(ctx, l.owner, time.Until(until)))
 }
 
 // Inspect implements [provision.Inspector]. A server in a pod has no key of sweep's, and
@@ -50,7 +51,7 @@ func (p provider) Inspect(ctx context.Context, i provision.Instance) ([]map[stri
 	case kubeapi.NotFound(err) || err == nil && at.Meta.UID != i.ID:
 		return nil, fmt.Errorf("pod %s: %w", i.Unit, backends.ErrNotFound)
 	case err != nil:
-		return nil, denied(err)
+		return nil, signs.Denied(err)
 	}
 	return []map[string]string{{backends.MarkServer: at.Meta.Annotations[annotationServer]}}, nil
 }
@@ -63,7 +64,7 @@ func (p provider) Resume(ctx context.Context, pod backends.Name, units []*provis
 	}
 	o, err := n.Find(ctx, pod.String())
 	if err != nil {
-		return provision.Allocation{}, denied(err)
+		return provision.Allocation{}, signs.Denied(err)
 	}
 	l := p.b.launch(pod, units[0].Spec, units)
 	for _, u := range units {
@@ -80,7 +81,7 @@ func (p provider) Resume(ctx context.Context, pod backends.Name, units []*provis
 			return fmt.Errorf("%w: %w", backends.ErrNotFound, err)
 		}
 		if err != nil {
-			return denied(err)
+			return signs.Denied(err)
 		}
 		l.begin(ctx, n)
 		return nil
@@ -119,7 +120,7 @@ func (b *Backend) accessTo(ctx context.Context, i provision.Instance) (backends.
 		return backends.Access{}, fmt.Errorf("it has no pod %s: %w", i.Unit, backends.ErrNotFound)
 	}
 	if err != nil {
-		return backends.Access{}, denied(err)
+		return backends.Access{}, signs.Denied(err)
 	}
 	a, err := backends.AccessOf(func(name string) string {
 		if name == backends.MarkServer {

@@ -219,7 +219,7 @@ func (p provider) Ungroup(ctx context.Context, pod string) error {
 	if err != nil {
 		return err
 	}
-	return denied(n.Delete(ctx, pod, ""))
+	return signs.Denied(n.Delete(ctx, pod, ""))
 }
 
 // Create makes a pod, which starts it. A quota that is used up is waited for as a node is:

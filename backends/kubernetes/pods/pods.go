@@ -24,7 +24,6 @@ package pods
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/url"
 	"strings"
@@ -235,12 +234,4 @@ func (b *Backend) Probe(ctx context.Context) error {
 			backends.ErrRefused, b.place.Namespace, strings.Join(missing, ", "), b.place.Namespace)
 	}
 	return nil
-}
-
-// denied makes a refusal by the access rules one of the provider.
-func denied(err error) error {
-	if _, ok := errors.AsType[*kubeapi.Denied](err); ok {
-		return fmt.Errorf("%w: %w", backends.ErrRefused, err)
-	}
-	return err
 }

@@ -294,18 +294,12 @@ func (r *remote) end(ctx context.Context, at *pod) error {
 	return r.deleted()
 }
 
-// maxEvents bounds how many of a pod's events are read.
-const maxEvents = 50
-
 // events are what the cluster reports about the pod, as far as that may be read. They explain
 // what the pod does not say: none is no fault.
 func (r *remote) events(ctx context.Context) []signs.Fact {
-	query := url.Values{"fieldSelector": {"involvedObject.uid=" + r.uid}, "limit": {fmt.Sprint(maxEvents)}}
-	var list struct {
-		Items []signs.Event `json:"items"`
-	}
+	var list signs.Events
 	err := r.p.b.call(ctx, effect.KubeRead, func(ctx context.Context, api *kubeapi.Client) error {
-		return api.Get(ctx, r.p.b.path("events", "")+"?"+query.Encode(), &list)
+		return api.Get(ctx, r.p.b.path("events", "")+"?"+signs.EventsOf(r.uid), &list)
 	})
 	if err != nil {
 		return nil

@@ -1,8 +1,10 @@
 package signs
 
 import (
+	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"time"
 
 	"sweep.dev/sweep/internal/kubeapi"
@@ -50,6 +52,19 @@ func OfState(name string, s kubeapi.ContainerState) (all []Fact) {
 		all = append(all, Fact{inEnded, s.Terminated.Reason, s.Terminated.Message, name})
 	}
 	return all
+}
+
+// EventsOf is the query of a list for the events of a pod or another object, by its UID.
+func EventsOf(uid string) string {
+	return url.Values{"fieldSelector": {"involvedObject.uid=" + uid}, "limit": {strconv.Itoa(maxEvents)}}.Encode()
+}
+
+// maxEvents bounds how many events of one object are read.
+const maxEvents = 50
+
+// Events are the answer to [EventsOf].
+type Events struct {
+	Items []Event `json:"items"`
 }
 
 // Event is one of a pod, or of an object that makes pods.

@@ -54,15 +54,20 @@ func (s *sign) failure(own bool, err error) *backends.Failure {
 	return &backends.Failure{Class: s.class, Hint: hint, Err: err}
 }
 
+// Denied makes a refusal by the access rules one of a provider's.
+func Denied(err error) error {
+	if _, ok := errors.AsType[*kubeapi.Denied](err); ok {
+		return fmt.Errorf("%w: %w", backends.ErrRefused, err)
+	}
+	return err
+}
+
 // Refusal is the error of a create that was refused. own says whether what was to be made
 // is of a user's own manifests.
 func Refusal(own bool, what string, err error) error {
 	at, ok := errors.AsType[*kubeapi.StatusError](err)
 	if !ok {
-		if _, denied := errors.AsType[*kubeapi.Denied](err); denied {
-			err = fmt.Errorf("%w: %w", backends.ErrRefused, err)
-		}
-		return fmt.Errorf("%s: %w", what, err)
+		return fmt.Errorf("%s: %w", what, Denied(err))
 	}
 	f := Refused(at.Reason, at.Message)
 	if s := of(f); s != nil {
@@ -93,7 +98,7 @@ type Judge struct {
 // next, and some releases do not repeat the cause while they wait. What may last for another
 // time is another one.
 type spell struct {
-	in              Place
+	in              place
 	reason          string
 	after, ownAfter time.Duration
 	waits           bool

@@ -9,22 +9,22 @@ import (
 	"sweep.dev/sweep/backends"
 )
 
-// A Place is where a cluster says something of a pod.
-type Place string
+// A place is where a cluster says something of a pod.
+type place string
 
 const (
-	inCreate    Place = "create"    // its answer to a create
-	inPod       Place = "pod"       // status.reason of a pod that failed
-	inCondition Place = "condition" // a condition of the pod
-	inTarget    Place = "target"    // its condition DisruptionTarget: it is made to end
-	inWaiting   Place = "waiting"   // the state of a container
-	inEnded     Place = "ended"     // "
-	inEvent     Place = "event"
+	inCreate    place = "create"    // its answer to a create
+	inPod       place = "pod"       // status.reason of a pod that failed
+	inCondition place = "condition" // a condition of the pod
+	inTarget    place = "target"    // its condition DisruptionTarget: it is made to end
+	inWaiting   place = "waiting"   // the state of a container
+	inEnded     place = "ended"     // "
+	inEvent     place = "event"
 )
 
 // A Fact is one thing that a cluster says of a pod.
 type Fact struct {
-	in              Place
+	in              place
 	reason, message string
 	of              string // the container, "" for the pod
 }
@@ -51,7 +51,7 @@ func Text(reason, message string) string {
 
 // A sign is what a fact means.
 type sign struct {
-	in      Place
+	in      place
 	reason  string // of the fact: one of some that | separates; a * at an end is any end; "" is any
 	message string // a pattern for its message; "" is any
 
