@@ -167,7 +167,10 @@ func (r *Running) watch(ctx context.Context) {
 	by := judges{}
 	for {
 		pods, err := podsOf(ctx, r.of.In, r.Ref.Name)
-		for i := 0; err == nil && i < len(pods); i++ {
+		if err != nil { // a node that nobody can look at is not lost for that
+			by = judges{}
+		}
+		for i := range pods {
 			if why := by.stranded(&pods[i], time.Now()); why != nil {
 				r.end(why)
 				return

@@ -423,6 +423,39 @@ func TestLaunch_events(t *testing.T) {
 	}
 }
 
+// Pods that were refused, and then made, are refused for a new time when they are refused
+// again.
+func TestUnready_again(t *testing.T) {
+	t.Parallel()
+	l, f := setup(t, decode)
+	r, err := l.Prepare(t.Context(), asked())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.objects = slices.DeleteFunc(r.objects, func(o *object) bool { return o.Kind != "Deployment" })
+	f.Put(deployment, kubetest.Object{"metadata": map[string]any{"name": "decode"}, "spec": map[string]any{"replicas": 1.0}})
+	f.Edit(deployment, func(o kubetest.Object) { r.objects[0].uid = o.Text("metadata", "uid") })
+	refused := map[string]any{"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": `Internal error occurred: failed calling webhook "w": timed out`}
+	by, told, begun := judges{}, &warnings{in: r.in, seen: map[string]warned{}}, time.Now()
+	for _, c := range []struct {
+		after      time.Duration
+		conditions []any
+		ends       bool
+	}{
+		{0, []any{refused}, false},
+		{time.Second, []any{}, false},
+		{time.Minute, []any{refused}, false},
+		{99 * time.Second, []any{refused}, false},
+		{100 * time.Second, []any{refused}, true},
+	} {
+		f.Edit(deployment, func(o kubetest.Object) { o.Set(c.conditions, "status", "conditions") })
+		_, err := r.unready(t.Context(), by, told, begun.Add(c.after))
+		if f, _ := errors.AsType[*backends.Failure](err); (f != nil) != c.ends || f != nil && f.Class != "admission" {
+			t.Errorf("after %v: %v", c.after, err)
+		}
+	}
+}
+
 // A call for events that is not answered does not hold up the launch, and one that fails is
 // not made again at once.
 func TestWarnings_unanswered(t *testing.T) {

@@ -157,7 +157,7 @@ func (r *Release) Await(ctx context.Context, launch string) error {
 	var pods []pod
 	by, told := judges{}, &warnings{in: r.in, seen: map[string]warned{}}
 	for {
-		now, err := r.unready(ctx, by, told)
+		now, err := r.unready(ctx, by, told, time.Now())
 		if err == nil && len(now) == 0 {
 			return nil
 		}
@@ -171,12 +171,13 @@ func (r *Release) Await(ctx context.Context, launch string) error {
 			waiting = []string{err.Error()}
 		}
 		// What a pod says tells more than that its object has failed.
-		if seen, err := podsOf(ctx, r.in, launch); err == nil {
+		seen, unseen := podsOf(ctx, r.in, launch)
+		if unseen == nil {
 			pods = seen
 		}
-		for i := range pods {
-			if why := by.broken(&pods[i], told.ofPod(ctx, &pods[i]), time.Now()); why != nil {
-				why.Err = fmt.Errorf("%w%s", why.Err, r.lastLines(ctx, &pods[i]))
+		for i := range seen { // nothing ends for what is not seen
+			if why := by.broken(&seen[i], told.ofPod(ctx, &seen[i]), time.Now()); why != nil {
+				why.Err = fmt.Errorf("%w%s", why.Err, r.lastLines(ctx, &seen[i]))
 				return why
 			}
 		}
@@ -198,8 +199,8 @@ func (r *Release) Await(ctx context.Context, launch string) error {
 	}
 }
 
-// late is the failure of a launch that was not ready in time, ours or a Deployment's: what a pod or an object has
-// waited for is its class.
+// late is the failure of a launch that was not ready in time, ours or a Deployment's: what a
+// pod or an object has waited for is its class.
 func (j judges) late(pods []pod, objects []unready, told *warnings, err error) error {
 	facts := func(p *pod) []signs.Fact { return append(p.facts(), told.last(p)...) }
 	of := func(facts func(*pod) []signs.Fact) (why error) {
@@ -233,7 +234,7 @@ type unready struct {
 }
 
 // unready are the objects that are not ready.
-func (r *Release) unready(ctx context.Context, by judges, told *warnings) (list []unready, err error) {
+func (r *Release) unready(ctx context.Context, by judges, told *warnings, now time.Time) (list []unready, err error) {
 	for _, o := range r.objects {
 		have, err := look(ctx, r.in, o.at)
 		if err != nil {
@@ -247,11 +248,13 @@ func (r *Release) unready(ctx context.Context, by judges, told *warnings) (list 
 		if why != "" || failed != nil {
 			is.refused = told.refused(ctx, o, failed)
 		}
+		var facts []signs.Fact // none: what was refused before, and is made by now, begins anew
 		if f := is.refused; f != nil {
-			if err := by.of(o.uid, is.name).Judge([]signs.Fact{*f}, time.Now()); err != nil {
-				return nil, err
-			}
+			facts = append(facts, *f)
 			is.why, failed = is.name+": "+f.String(), nil
+		}
+		if err := by.of(o.uid, is.name).Judge(facts, now); err != nil {
+			return nil, err
 		}
 		if failed != nil {
 			return nil, &backends.Failure{Class: "host", Err: fmt.Errorf("%s: %w", o, failed)}
