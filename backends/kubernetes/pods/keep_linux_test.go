@@ -13,6 +13,7 @@ import (
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/backends/backendtest"
 	"sweep.dev/sweep/backends/kubernetes/kubetest"
+	"sweep.dev/sweep/backends/kubernetes/pods"
 	"sweep.dev/sweep/internal/polltest"
 )
 
@@ -93,6 +94,22 @@ func TestKeep(t *testing.T) {
 	}
 }
 
+// toKeep is a deployment that is launched a day before its expiry time, and what it is of.
+func toKeep(t *testing.T, f *kubetest.Server) (*pods.Backend, backends.Spec, backends.Deployment) {
+	t.Helper()
+	b, spec, err := made(nil, f.Kubeconfig, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec.Digest, spec.Expires = "digest", time.Now().Add(24*time.Hour)
+	var ledger backendtest.Ledger
+	d, err := b.Launch(t.Context(), spec, &ledger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b, spec, d
+}
+
 // A take-over that fails leaves what was kept its own end; one that succeeds moves it on by
 // the cluster's clock.
 func TestKeep_takeOver(t *testing.T) {
@@ -101,17 +118,7 @@ func TestKeep_takeOver(t *testing.T) {
 		f := kubetest.Start(t)
 		f.Clock(ahead)
 		f.Run()
-		dir := t.TempDir()
-		b, spec, err := made(nil, f.Kubeconfig, dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		spec.Digest, spec.Expires = "digest", time.Now().Add(24*time.Hour)
-		var ledger backendtest.Ledger
-		d, err := b.Launch(t.Context(), spec, &ledger)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b, spec, d := toKeep(t, f)
 		ref := termsOf(t, d).Ref
 		k, _ := d.(backends.Keeper)
 		if err := k.Keep(t.Context(), time.Now().Add(2*time.Hour)); err != nil {
@@ -133,7 +140,8 @@ func TestKeep_takeOver(t *testing.T) {
 		}
 
 		spec.Clients.N = 0
-		if d, err = b.Adopt(t.Context(), spec, ref); err != nil {
+		d, err := b.Adopt(t.Context(), spec, ref)
+		if err != nil {
 			t.Fatal(err)
 		}
 		if at := deadline(t, f); at < 590 || at > 630 {
@@ -172,17 +180,7 @@ func TestKeep_lostAnswer(t *testing.T) {
 	t.Parallel()
 	f := kubetest.Start(t)
 	f.Run()
-	dir := t.TempDir()
-	b, spec, err := made(nil, f.Kubeconfig, dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	spec.Digest, spec.Expires = "digest", time.Now().Add(24*time.Hour)
-	var ledger backendtest.Ledger
-	d, err := b.Launch(t.Context(), spec, &ledger)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b, spec, d := toKeep(t, f)
 	ref := termsOf(t, d).Ref
 	var lost atomic.Int64
 	cut(f, func(seconds float64) bool { return seconds > 7000 && lost.Add(1) == 1 })
@@ -206,7 +204,8 @@ func TestKeep_lostAnswer(t *testing.T) {
 
 	lost.Store(0)
 	cut(f, func(seconds float64) bool { return seconds < 7000 && lost.Add(1) == 1 })
-	if d, err = b.Adopt(t.Context(), spec, ref); err != nil {
+	d, err := b.Adopt(t.Context(), spec, ref)
+	if err != nil {
 		t.Fatalf("it was not taken over, for an answer that was lost: %v", err)
 	}
 	if at := deadline(t, f); at < 590 || at > 690 || lost.Load() < 2 {
