@@ -43,13 +43,13 @@ func Of(run *report.Run) []Answer {
 	for _, s := range run.Searches() {
 		cost := sum(s.Trials, col.CostUSD)
 		for _, a := range s.Answers() {
-			one := Answer{Answer: a, Of: s, CostUSD: cost, Expr: expr(s, a.Objective), Settings: settings(run, s)}
+			one := Answer{Answer: a, Of: s, CostUSD: cost, Expr: tierOf(s, a.Objective).Expr, Settings: settings(run, s)}
 			one.Predicted = run.Rehearsal.Search(s.Label, a.Objective)
 			if a.Capacity != nil {
 				one.Figures = mean(rows(valid(at(s, *a.Capacity))), figures)
 			}
 			if a.FailsAt != nil {
-				one.Limit = LimitOf(rows(one.decisive(*a.FailsAt)), parts(s, a.Objective, a.Missed), s.Servers)
+				one.Limit = LimitOf(rows(one.decisive(*a.FailsAt)), parts(tierOf(s, a.Objective), a.Missed), s.Servers)
 			}
 			all = append(all, one)
 		}
@@ -75,27 +75,27 @@ func settings(run *report.Run, s report.Searched) []compare.Setting {
 	return nil
 }
 
-func expr(s report.Searched, name string) string {
+// tierOf is an objective of a search as its trials have it, with its parts if a trial has them.
+func tierOf(s report.Searched, name string) (found result.SLOResult) {
 	for _, t := range s.Trials {
 		for _, o := range t.Outcome.SLOs {
-			if o.Name == name {
-				return o.Expr
+			if o.Name != name {
+				continue
+			}
+			if found = o; len(o.Parts) > 0 {
+				return found
 			}
 		}
 	}
-	return ""
+	return found
 }
 
-// parts are those of an objective, by their expressions.
-func parts(s report.Searched, name string, exprs []string) (all []result.SLOPart) {
+// parts are those of an objective with some expressions.
+func parts(o result.SLOResult, exprs []string) (all []result.SLOPart) {
 	for _, expr := range exprs {
 		one := result.SLOPart{Expr: expr}
-		for _, t := range s.Trials {
-			for _, o := range t.Outcome.SLOs {
-				if i := slices.IndexFunc(o.Parts, func(p result.SLOPart) bool { return p.Expr == expr }); o.Name == name && i >= 0 {
-					one.Limit = o.Parts[i].Limit
-				}
-			}
+		if i := slices.IndexFunc(o.Parts, func(p result.SLOPart) bool { return p.Expr == expr }); i >= 0 {
+			one = o.Parts[i]
 		}
 		all = append(all, one)
 	}

@@ -96,9 +96,10 @@ var (
 // docs/statistics.md.
 //
 // A thread that waits for a GPU or for requests in a loop is busy too. So the GPU must be seen
-// idle for a part of the time, while requests are at work. Prompts are computed in steps that the tokens of other requests wait for:
-// steps with prompts that take longer than the others limit both, and steps that do not are
-// limited by what each step takes, the reading of the weights or the host.
+// idle for a part of the time, while requests are at work. Prompts are computed in steps that
+// the tokens of other requests wait for: steps with prompts that take longer than the others
+// limit both, and steps that do not are limited by what each step takes, the reading of the
+// weights or the host.
 var signs = []sign{
 	{by: "link", path: true, about: usualFirst, holds: []bound{{column: col.P50RTTMs, least: 1, of: []string{col.P95ServerTTFTMs}}, within95}},
 	{by: "link", path: true, about: slowestFirst, holds: []bound{{column: col.P50RTTMs, least: 1, of: []string{col.P99ServerTTFTMs}}, within99}},
