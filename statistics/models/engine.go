@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"sweep.dev/sweep/catalog"
 	"sweep.dev/sweep/load/source"
 	"sweep.dev/sweep/rehearse/virtual"
 	"sweep.dev/sweep/result"
@@ -98,15 +97,7 @@ func (e Engine) Each(c source.Config, yield func(*result.Request) bool) error {
 }
 
 func (e Engine) config(seed uint64) (*core.Config, error) {
-	gpu, ok := catalog.GPUByName(e.GPU)
-	if !ok {
-		return nil, fmt.Errorf("no GPU %q in the catalogue", e.GPU)
-	}
-	model, ok := catalog.ModelByName(e.Model)
-	if !ok {
-		return nil, fmt.Errorf("no model %q in the catalogue", e.Model)
-	}
-	cfg, err := core.Plan(core.Options{GPU: gpu, Model: model, MaxModelLen: 16384, MaxBatchedTokens: 2048, MaxSeqs: 256, NoPrefixCaching: true, Seed: seed, Jitter: 0.02})
+	cfg, err := Served{GPU: e.GPU, Model: e.Model}.engine(seed)
 	if err != nil {
 		return nil, err
 	}
