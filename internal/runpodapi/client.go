@@ -76,7 +76,7 @@ type call struct {
 	query   url.Values
 	body    any // nil for none
 	timeout time.Duration
-	whole   bool // once it is sent its answer is waited for, whatever becomes of ctx
+	whole   bool // once it is sent its answer is waited for, even if ctx ends
 }
 
 // once makes a call one time. Where it fails with [errNotSent] nothing went out.

@@ -38,9 +38,11 @@ func (n Namespace) TakeOver(ctx context.Context, o *Owner, lease time.Duration) 
 }
 
 // insist makes a call, which may be made twice, until it is answered. A call is waited for
-// whatever becomes of ctx: the API server may carry out what was given up, and then after a
-// later one. known says whether it is known what was carried out: an answer to one call says
-// nothing of an earlier one without an answer, unless it is success or [ErrLost].
+// even if ctx ends: the API server may carry out what was given up, and then after a later
+// one. known says whether it is known what was carried out: an answer to one call says
+// nothing of an earlier one without an answer, unless it is success or [ErrLost]. What
+// [kubeapi.Client] itself puts again, after an answer of 503 or 504, is one call here: if the
+// second time is refused, so is the call, though the first may have been carried out.
 func (n Namespace) insist(ctx context.Context, call func(context.Context) error) (known bool, err error) {
 	known = true
 	for begun := time.Now(); ; {
