@@ -423,6 +423,30 @@ func TestLaunch_events(t *testing.T) {
 	}
 }
 
+// A pod that is an object itself is judged as each pod is: its time goes on while the object
+// is looked at.
+func TestLaunch_barePod(t *testing.T) {
+	t.Parallel()
+	l, f := setup(t, "apiVersion: v1\nkind: Pod\nmetadata: {name: gateway}\nspec: {}\n")
+	f.Put("/api/v1", kubetest.Object{"resources": []any{map[string]any{"name": "pods", "kind": "Pod", "namespaced": true}}})
+	f.Before(func(w http.ResponseWriter, r *http.Request, do func()) bool {
+		if r.Method == http.MethodGet && r.URL.Path == "/api/v1/namespaces/ns/pods/gateway" {
+			f.Edit(r.URL.Path, func(o kubetest.Object) {
+				o.Set([]any{map[string]any{"name": "envoy", "state": map[string]any{"waiting": map[string]any{"reason": "CreateContainerError", "message": "no"}}}}, "status", "containerStatuses")
+			})
+		}
+		return rehearse(w, r, do)
+	})
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 30*time.Second, errors.New("timeouts.launch"))
+	defer cancel()
+	spec := asked()
+	spec.Manifest = nil
+	_, err := l.Launch(ctx, spec, &notebook{})
+	if f, _ := errors.AsType[*backends.Failure](err); f == nil || f.Class != "host" || !strings.Contains(err.Error(), "container envoy of pod gateway: CreateContainerError: no") || ctx.Err() != nil {
+		t.Errorf("%#v: %v", f, err)
+	}
+}
+
 // Pods that were refused, and then made, are refused for a new time when they are refused
 // again.
 func TestUnready_again(t *testing.T) {

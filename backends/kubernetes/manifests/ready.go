@@ -155,9 +155,10 @@ func (r *Release) Await(ctx context.Context, launch string) error {
 	var waiting []string
 	var objects []unready // that were not ready when all were last seen
 	var pods []pod
-	by, told := judges{}, &warnings{in: r.in, seen: map[string]warned{}}
+	// An object that is a pod has the pod's UID, and is judged apart.
+	by, ofObjects, told := judges{}, judges{}, &warnings{in: r.in, seen: map[string]warned{}}
 	for {
-		now, err := r.unready(ctx, by, told, time.Now())
+		now, err := r.unready(ctx, ofObjects, told, time.Now())
 		if err == nil && len(now) == 0 {
 			return nil
 		}
