@@ -7,7 +7,7 @@ import (
 	"errors"
 	"fmt"
 
-	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/backends/host"
 	"sweep.dev/sweep/internal/secret"
 )
 

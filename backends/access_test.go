@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"sweep.dev/sweep/backends"
-	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/backends/host"
 )
 
 // A later process reads the settings with which a replica was started. No verb shows

@@ -7,10 +7,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"time"
 
-	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/backends/host"
 	"sweep.dev/sweep/result"
 )
 
@@ -121,7 +120,6 @@ type Spec struct {
 	Manifest map[string]any
 	GPU      string // catalogue name or free label; "" if the plan names none
 	GPUs     int    // of all roles and replicas
-	Image    string
 	Seed     uint64
 
 	Roles []Role
@@ -233,8 +231,11 @@ func (f *Failure) Unwrap() error { return f.Err }
 // certain way. Optional, found by type assertion.
 type Server interface {
 	// Authorize adds what every request to these servers must carry.
-	Authorize(h http.Header)
+	Authorize(h Header)
 }
+
+// A Header is an http.Header: net/http is larger than all that this package imports.
+type Header interface{ Set(name, value string) }
 
 // A Rental is a deployment that costs money or that somebody must give back.
 // Optional, found by type assertion.
@@ -352,7 +353,7 @@ type Computable interface {
 type Simulation struct {
 	Jitter  float64   // standard deviation of the logarithm of a step's time
 	Devices []float64 // how fast the GPUs are that launches get by turns; none: each launch has a new one, all alike
-	Fitted  string    // file of sweep fit with the rates of all servers; "" is the data sheet's
+	Fitted  string    // file of sweep sim fit with the rates of all servers; "" is the data sheet's
 	Started []string  // keys of the plan's backend that only servers follow that are started
 }
 

@@ -3,7 +3,7 @@ package backends
 import (
 	"context"
 
-	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/backends/host"
 	"sweep.dev/sweep/result"
 )
 

@@ -8,8 +8,8 @@ import (
 	"io"
 	"net/http"
 
+	"sweep.dev/sweep/backends/host"
 	"sweep.dev/sweep/engine"
-	"sweep.dev/sweep/host"
 	"sweep.dev/sweep/result"
 )
 

@@ -114,8 +114,8 @@ const MaxReplicas = 1024
 // The bounds of a profile beside those of its templates.
 const (
 	maxRoles      = 32
-	maxExpression = 1_000   // bytes of a regular expression
-	maxProgram    = 200_000 // instructions of all of them together, of 40 bytes or more each
+	maxExpression = 1_000  // bytes of a regular expression
+	maxProgram    = 50_000 // instructions of all of them together, of 40 bytes or more each
 )
 
 // A checker collects what is wrong with a profile.

@@ -15,59 +15,51 @@ import (
 
 	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/internal/exposition"
+	"sweep.dev/sweep/internal/recordtest"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-const (
-	recorded = "../internal/exposition/testdata/recorded"
-	routers  = "testdata/recorded"
-	shared   = "../../shared/fixtures"
-)
-
 // bodies are what real servers exposed, and of which profile and role they are.
 var bodies = []struct{ file, profile, role string }{
-	{recorded + "/vllm-0.32.0.txt", "vllm", "server"},
-	{recorded + "/llamacpp-b11549.txt", "llamacpp", "server"},
-	{recorded + "/llamacpp-b11549.txt", "sglang-router-llamacpp", "server"},
-	{routers + "/sglang-router-0.3.2.txt", "sglang-router-llamacpp", "router"},
-	{recorded + "/dynamo-1.6.1-frontend.txt", "dynamo", "frontend"},
-	{recorded + "/dynamo-1.6.1-worker.txt", "dynamo-mocker", "worker"},
-	{recorded + "/dynamo-1.6.1-disagg-frontend.txt", "dynamo-disagg", "frontend"},
-	{recorded + "/dynamo-1.6.1-disagg-prefill.txt", "dynamo-disagg", "prefill"},
-	{recorded + "/dynamo-1.6.1-disagg-decode.txt", "dynamo-disagg", "decode"},
-	{shared + "/datadog__vllm_metrics__v0_plus_v1_names.txt", "vllm", "server"},
-	{shared + "/datadog__sglang_metrics__v0.5.10.txt", "sglang", "server"},
-	{shared + "/dynamo__frontend__2026-01.txt", "dynamo-trtllm", "frontend"},
-	{shared + "/dynamo__worker_trtllm__2026-01.txt", "dynamo-trtllm", "worker"},
-	{shared + "/epp__llm_d__request_total_metric.txt", "llm-d", "epp"},
-	{shared + "/epp__llm_d__kv_cache_avg_metrics.txt", "llm-d", "epp"},
-	{shared + "/epp__llm_d__running_requests_metrics.txt", "llm-d", "epp"},
-	{shared + "/epp__llm_d__request_ttft_seconds_metric.txt", "llm-d", "epp"},
-	{shared + "/epp__legacy__request_total_metric.txt", "llm-d", "epp"},
-	{shared + "/epp__legacy__kv_cache_avg_metrics.txt", "llm-d", "epp"},
+	{"recorded__vllm-0.32.0__metrics.txt", "vllm", "server"},
+	{"recorded__llamacpp-b11549__metrics.txt", "llamacpp", "server"},
+	{"recorded__llamacpp-b11549__metrics.txt", "sglang-router-llamacpp", "server"},
+	{"testdata/recorded/sglang-router-0.3.2.txt", "sglang-router-llamacpp", "router"},
+	{"recorded__dynamo-1.6.1__frontend-metrics.txt", "dynamo", "frontend"},
+	{"recorded__dynamo-1.6.1__worker-metrics.txt", "dynamo-mocker", "worker"},
+	{"recorded__dynamo-1.6.1-disagg__frontend-metrics.txt", "dynamo-disagg", "frontend"},
+	{"recorded__dynamo-1.6.1-disagg__prefill-metrics.txt", "dynamo-disagg", "prefill"},
+	{"recorded__dynamo-1.6.1-disagg__decode-metrics.txt", "dynamo-disagg", "decode"},
+	{"datadog__vllm_metrics__v0_plus_v1_names.txt", "vllm", "server"},
+	{"datadog__sglang_metrics__v0.5.10.txt", "sglang", "server"},
+	{"dynamo__frontend__2026-01.txt", "dynamo-trtllm", "frontend"},
+	{"dynamo__worker_trtllm__2026-01.txt", "dynamo-trtllm", "worker"},
+	{"epp__llm_d__request_total_metric.txt", "llm-d", "epp"},
+	{"epp__llm_d__kv_cache_avg_metrics.txt", "llm-d", "epp"},
+	{"epp__llm_d__running_requests_metrics.txt", "llm-d", "epp"},
+	{"epp__llm_d__request_ttft_seconds_metric.txt", "llm-d", "epp"},
+	{"epp__legacy__request_total_metric.txt", "llm-d", "epp"},
+	{"epp__legacy__kv_cache_avg_metrics.txt", "llm-d", "epp"},
 }
 
 // TestProfiles_names holds what profiles say of metrics against what servers
 // really exposed: the name under which each quantity and setting is found.
 func TestProfiles_names(t *testing.T) {
-	for _, part := range []struct{ dir, golden string }{{recorded, "recorded.golden"}, {routers, "routers.golden"}, {shared, "fixtures.golden"}} {
-		t.Run(part.golden, func(t *testing.T) {
-			if _, err := os.Stat(part.dir); err != nil {
-				if part.dir == shared {
-					t.Skip("the shared fixtures are not here")
-				}
-				t.Fatal(err)
-			}
+	for file, read := range map[string]func(name string) bool{
+		"recorded.golden": func(name string) bool { return strings.HasPrefix(name, "recorded__") },
+		"routers.golden":  func(name string) bool { return strings.HasPrefix(name, "testdata/") },
+		"fixtures.golden": func(name string) bool {
+			return !strings.HasPrefix(name, "recorded__") && !strings.HasPrefix(name, "testdata/")
+		},
+	} {
+		t.Run(file, func(t *testing.T) {
 			var b strings.Builder
 			for _, body := range bodies {
-				if !strings.HasPrefix(body.file, part.dir+"/") {
+				if !read(body.file) {
 					continue
 				}
-				src, err := os.ReadFile(body.file)
-				if err != nil {
-					t.Fatal(err)
-				}
+				src := bodyOf(t, body.file)
 				e, err := exposition.Parse(src, true)
 				if e == nil || len(e.Flat()) == 0 {
 					t.Fatalf("%s: %v", body.file, err)
@@ -82,9 +74,22 @@ func TestProfiles_names(t *testing.T) {
 				b.WriteString(namesIn(e, m, "setting ", m.Settings))
 				b.WriteByte('\n')
 			}
-			golden(t, "testdata/"+part.golden, b.String())
+			golden(t, "testdata/"+file, b.String())
 		})
 	}
+}
+
+// bodyOf reads a page of this package's testdata, or a recording.
+func bodyOf(t *testing.T, file string) []byte {
+	t.Helper()
+	if !strings.HasPrefix(file, "testdata/") {
+		return recordtest.Read(t, file)
+	}
+	src, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return src
 }
 
 // namesIn says under which name, of those that a profile tries, each quantity is.
@@ -158,11 +163,7 @@ func golden(t *testing.T, file, got string) {
 // The log of the real engine contains the line that makes a server count as ready.
 func TestProfiles_readyLine(t *testing.T) {
 	p, _ := engine.Lookup("dynamo-disagg")
-	log, err := os.ReadFile(shared + "/recorded__dynamo-1.6.1-disagg__frontend.log")
-	if err != nil {
-		t.Skip("the shared fixtures are not here")
-	}
-	if !regexp.MustCompile(p.Ready.Line).Match(log) {
+	if log := recordtest.Read(t, "recorded__dynamo-1.6.1-disagg__frontend.log"); !regexp.MustCompile(p.Ready.Line).Match(log) {
 		t.Errorf("%q is not in the recorded log", p.Ready.Line)
 	}
 }

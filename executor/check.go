@@ -6,10 +6,10 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/executor/attempt"
+	"sweep.dev/sweep/executor/serving"
+	"sweep.dev/sweep/executor/serving/render"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/rundir"
-	"sweep.dev/sweep/serving"
-	"sweep.dev/sweep/serving/render"
 )
 
 // Check finds what is wrong with a plan only once it is expanded, before

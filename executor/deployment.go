@@ -5,12 +5,12 @@ import (
 	"fmt"
 
 	"sweep.dev/sweep/engine"
-	"sweep.dev/sweep/event"
 	"sweep.dev/sweep/executor/attempt"
+	"sweep.dev/sweep/executor/event"
 	"sweep.dev/sweep/executor/outcome"
+	"sweep.dev/sweep/executor/serving"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/result"
-	"sweep.dev/sweep/serving"
 )
 
 // A deployment is one set of cells that share a server, and what is left to do
@@ -21,8 +21,6 @@ type deployment struct {
 	of     plan.Deployment
 	trials []trial
 	hunts  []*hunt // of a plan with find, which choose among the trials; else nil
-	// courses are the curves of a plan with adapt, which choose too; else nil.
-	courses []*course
 	// remaining is what left said last, for other goroutines; guarded by run.mu.
 	remaining int
 	taken     []string // devices that the next trial must not run on
@@ -56,18 +54,21 @@ func (d *deployment) Asked(path string) { d.extra.Asked(path, &d.profile.API) }
 
 // execute runs the deployment's trials one after another. The error is ours;
 // what servers do wrong becomes rows.
-func (d *deployment) execute(ctx context.Context) (err error) {
-	if err := d.begin(); err != nil {
+func (d *deployment) execute(ctx context.Context) error {
+	err := d.begin()
+	if err != nil {
 		return err
 	}
-	defer func() { d.end(err == nil && ctx.Err() == nil) }()
-	if d.hunts != nil {
-		return d.hunt(ctx)
+	well := false // stays so by a panic, too
+	defer func() { d.end(well && ctx.Err() == nil) }()
+	switch {
+	case d.hunts != nil:
+		err = d.hunt(ctx)
+	default:
+		err = d.measure(ctx, func(*trial) bool { return true })
 	}
-	if d.courses != nil {
-		return d.adapt(ctx)
-	}
-	return d.measure(ctx, func(*trial) bool { return true })
+	well = err == nil
+	return err
 }
 
 // begin makes the deployment ready for its first launch. Its caller ends the deployment.

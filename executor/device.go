@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"sweep.dev/sweep/event"
+	"sweep.dev/sweep/executor/event"
 	"sweep.dev/sweep/executor/observe"
 	"sweep.dev/sweep/executor/outcome"
 	"sweep.dev/sweep/result"

@@ -6,9 +6,9 @@ import (
 	"strings"
 
 	"sweep.dev/sweep/executor/outcome"
+	"sweep.dev/sweep/executor/serving"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
-	"sweep.dev/sweep/serving"
 )
 
 // ErrDrift is a server that is not the software that the committed trials of its

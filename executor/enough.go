@@ -6,10 +6,10 @@ import (
 	"slices"
 
 	"sweep.dev/sweep/internal/humanize"
+	"sweep.dev/sweep/judge/stopping"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/result/finding"
-	"sweep.dev/sweep/stopping"
 )
 
 // figures are those of the plan's repeats.until in the valid trials of a cell, by the

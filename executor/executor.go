@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"os/exec"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -16,20 +15,20 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"sweep.dev/sweep/backends"
-	"sweep.dev/sweep/event"
 	"sweep.dev/sweep/executor/attempt"
+	"sweep.dev/sweep/executor/event"
 	"sweep.dev/sweep/executor/observe"
+	"sweep.dev/sweep/executor/serving"
+	"sweep.dev/sweep/executor/serving/budget"
 	"sweep.dev/sweep/executor/workload"
 	"sweep.dev/sweep/internal/secret"
+	"sweep.dev/sweep/judge/quality"
 	"sweep.dev/sweep/load/calibrate"
 	"sweep.dev/sweep/load/stamp"
 	"sweep.dev/sweep/plan"
-	"sweep.dev/sweep/quality"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/rundir"
-	"sweep.dev/sweep/serving"
-	"sweep.dev/sweep/serving/budget"
 )
 
 // ErrUnreachable is a backend that does not answer, or does not let us in, so that
@@ -162,7 +161,8 @@ func start(ctx context.Context, c Config, work func(context.Context, *run, Repor
 		r.stop(nil)
 		watching.Wait()
 	}()
-	err = work(ctx, r, rep)
+	// What could not be given back is told after a panic, too.
+	err = guard(func() error { return work(ctx, r, rep) })
 	rep.Committed = r.committed
 	rep.Missing = r.left()
 	rep.Planned = rep.Before + r.committed + rep.Missing
@@ -266,9 +266,6 @@ func (r *run) execute(ctx context.Context, rep Report) error {
 	if r.config.Plan.Find != nil {
 		started.Text = "are expected; a search chooses them"
 	}
-	if r.config.Plan.Adapt != nil {
-		started.Text = "at most, adapt skips those that it interpolates"
-	}
 	if r.config.Plan.Repeats.Until != nil {
 		started.Text = "at most, repeats.until ends those of a cell once its mean is known"
 	}
@@ -321,7 +318,9 @@ func (r *run) measureAll(ctx context.Context) error {
 			defer gpus.Release(n)
 			var err error
 			if ctx.Err() == nil {
-				err = d.guarded(ctx)
+				// The deployment's clean-up has run when a panic comes here, and the others
+				// still have theirs before them.
+				err = guard(func() error { return d.execute(ctx) })
 			}
 			if err != nil {
 				r.stop(err) // our own fault: the disk, the journal. Nothing more can be kept.
@@ -339,19 +338,10 @@ func (r *run) pending() []*deployment {
 	})
 }
 
-// guarded is execute, with a panic as an error: the deployment's clean-up has
-// run when it comes here, and the other deployments still have theirs before
-// them.
-func (d *deployment) guarded(ctx context.Context) (err error) {
-	defer recovered(&err)
-	return d.execute(ctx)
-}
-
-// recovered makes an error of a panic.
-func recovered(err *error) {
-	if v := recover(); v != nil {
-		*err = &serving.Panic{Value: v, Stack: debug.Stack()}
-	}
+// guard does something, with a panic as an error.
+func guard(f func() error) (err error) {
+	defer serving.Recovered(&err)
+	return f()
 }
 
 // Emit tells people and --events. The journal has its own lines.

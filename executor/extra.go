@@ -8,13 +8,13 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/engine"
-	"sweep.dev/sweep/event"
 	"sweep.dev/sweep/executor/attempt"
+	"sweep.dev/sweep/executor/event"
 	"sweep.dev/sweep/executor/fingerprint"
+	"sweep.dev/sweep/executor/serving"
 	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/load/tokens"
 	"sweep.dev/sweep/plan"
-	"sweep.dev/sweep/serving"
 )
 
 // An Extra is one kind of requests that sweep sends to the servers of a deployment

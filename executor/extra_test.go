@@ -5,12 +5,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"sweep.dev/sweep/backends"
-	"sweep.dev/sweep/event"
+	"sweep.dev/sweep/executor/event"
 	"sweep.dev/sweep/executor/fingerprint"
+	"sweep.dev/sweep/executor/serving"
 	"sweep.dev/sweep/plan/plantest"
-	"sweep.dev/sweep/serving"
 )
 
 // A run announces how many requests it sends beyond the load at most, and which of
@@ -37,7 +38,7 @@ func TestAnnounce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, nil, c.load)
+			w := newWorld(t, waits, c.load) // a warm-up by time sends few requests
 			w.must(func(config *Config) { config.Servers.Given = c.given })
 			notices := w.seen(event.Notice)
 			if len(notices) == 0 || notices[0].Text != "sim: up to "+c.want {
@@ -135,4 +136,9 @@ func TestAnnounce_kinds(t *testing.T) {
 	if len(kinds) != 8 {
 		t.Errorf("%v are not all kinds", kinds)
 	}
+}
+
+// waits answers each request after a moment.
+func waits(int, backends.Spec) script {
+	return script{request: func(*fakeServer, int) { time.Sleep(20 * time.Millisecond) }}
 }

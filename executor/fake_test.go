@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/backends"
-	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/backends/host"
 )
 
 // A script is how one launch of the fake backend behaves. The zero value is a

@@ -6,12 +6,12 @@ import (
 	"time"
 
 	"sweep.dev/sweep/backends"
-	"sweep.dev/sweep/event"
+	"sweep.dev/sweep/executor/event"
 	"sweep.dev/sweep/executor/fingerprint"
+	"sweep.dev/sweep/executor/serving/ask"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
-	"sweep.dev/sweep/serving/ask"
 )
 
 // fingerprint asks the server that is up how fast it computes, before anything is measured on

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/backends"
-	"sweep.dev/sweep/event"
+	"sweep.dev/sweep/executor/event"
 )
 
 // An open port, a good health check and a list of no model are not readiness.

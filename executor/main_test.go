@@ -4,6 +4,13 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"sweep.dev/sweep/internal/polltest"
+	"sweep.dev/sweep/rundir/rundirtest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	rundirtest.InMemory()
+	polltest.Parallel(8)
+	goleak.VerifyTestMain(m)
+}

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"sweep.dev/sweep/backends"
-	"sweep.dev/sweep/serving/budget"
+	"sweep.dev/sweep/executor/serving/budget"
 )
 
 // A meeting lets the first two launches go on once both have asked to rent.

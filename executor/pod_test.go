@@ -11,11 +11,12 @@ import (
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/collectors"
 	"sweep.dev/sweep/collectors/collectortest"
-	"sweep.dev/sweep/event"
+	"sweep.dev/sweep/executor/event"
 	"sweep.dev/sweep/executor/observe"
+	"sweep.dev/sweep/executor/serving"
+	"sweep.dev/sweep/executor/serving/budget"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/rundir"
-	"sweep.dev/sweep/serving/budget"
 )
 
 // states are the transitions of a journal's pods, in order.
@@ -197,6 +198,60 @@ func TestKeep(t *testing.T) {
 	want(t, "owed", len(w.state().Owed), 0)
 }
 
+// A panic is no good end of a run: no pod is kept after one, wherever it strikes, and each
+// is ended. Nothing else of the run is left behind by it.
+func TestKeep_panic(t *testing.T) {
+	t.Parallel()
+	in := func(typ event.Type) func(*world) {
+		return func(w *world) {
+			w.on = func(e event.Event) {
+				if e.Type == typ {
+					panic("ours")
+				}
+			}
+		}
+	}
+	byTurns := []string{
+		`engines: {other: {profile: sim}}`, `matrix: {engine: [sim, other], concurrency: [2]}`,
+		`compare: {axis: engine, baseline: sim}`, `repeats: {n: 2, launch: each}`,
+	}
+	for name, c := range map[string]struct {
+		lines []string
+		where func(*world)
+		pods  int
+	}{
+		"in a trial":              {nil, in(event.TrialCommitted), 1},
+		"as the server is kept":   {nil, in(event.PodKept), 1},
+		"in a turn":               {byTurns, in(event.TrialCommitted), 1},
+		"as a turn's end is said": {byTurns, in(event.DeploymentStopped), 4},
+		"after all":               {nil, in(event.RunFinished), 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, nil, c.lines...)
+			w.backend.usdPerHour = 1
+			c.where(w)
+			rep, err := w.run(t.Context(), func(c *Config) { c.Servers.Keep, c.Servers.Lifetime = time.Hour, time.Hour })
+			if _, panicked := errors.AsType[*serving.Panic](err); !panicked {
+				t.Errorf("the error is %v, want the panic", err)
+			}
+			kept := 0
+			if name == "after all" { // of the run, which has ended well by then
+				kept = 1
+			}
+			want(t, "kept", len(rep.Left.Kept), kept)
+			want(t, "not ended", rep.Left.Cleanup, nil)
+			want(t, "launched", w.backend.count("launch"), c.pods)
+			want(t, "stopped", w.backend.count("stop"), c.pods-kept)
+			want(t, "owed", len(w.state().Owed), kept)
+			for _, s := range w.backend.list() {
+				s.close()
+				s.served.Wait()
+			}
+		})
+	}
+}
+
 // A fakePodLedger has at most one kept pod.
 type fakePodLedger struct {
 	kept  *rundir.Owed
@@ -267,6 +322,27 @@ func TestAdopt_interrupted(t *testing.T) {
 	want(t, "ended", w.backend.count("terminate id-old"), 1)
 	want(t, "adopted", w.backend.count("adopt"), 0)
 	want(t, "owed", len(w.state().Owed), 0)
+}
+
+// A pod that was taken over is not kept beyond its own end.
+func TestAdopt_keptAgain(t *testing.T) {
+	t.Parallel()
+	ref := backends.Ref{Kind: "fake", RunID: "run-0", Pod: "old-l01", ID: "id-old"}
+	end := time.Now().Add(time.Hour)
+	ledger := &fakePodLedger{kept: &rundir.Owed{
+		Pod: "old-l01", Kind: "fake", Name: "sw-old", State: backends.Created, Ref: &ref, Expires: end,
+	}}
+	w := newWorld(t, nil)
+	rep, err := w.run(t.Context(), func(c *Config) {
+		c.Servers.PodLedger, c.Backend, c.Servers.Keep = ledger, adoptingBackend{w.backend, false}, 2*time.Hour
+	})
+	if err != nil || len(rep.Left.Kept) != 1 || !rep.Left.Kept[0].Expires.Equal(end) {
+		t.Errorf("%v, %+v; want it kept until %v", err, rep.Left, end)
+	}
+	for _, s := range w.backend.list() {
+		s.close()
+		s.served.Wait()
+	}
 }
 
 // A resume ends a pod that its run kept if the pod is due, and never if another run

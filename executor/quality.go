@@ -9,14 +9,14 @@ import (
 	"time"
 
 	"sweep.dev/sweep/backends"
-	"sweep.dev/sweep/event"
 	"sweep.dev/sweep/executor/answering"
+	"sweep.dev/sweep/executor/event"
+	"sweep.dev/sweep/executor/serving"
+	"sweep.dev/sweep/executor/serving/ask"
 	"sweep.dev/sweep/internal/humanize"
+	"sweep.dev/sweep/judge/quality"
 	"sweep.dev/sweep/plan"
-	"sweep.dev/sweep/quality"
 	"sweep.dev/sweep/result"
-	"sweep.dev/sweep/serving"
-	"sweep.dev/sweep/serving/ask"
 )
 
 // answers is what a deployment answered to the plan's quality prompts, for its rows.

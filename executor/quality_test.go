@@ -10,9 +10,9 @@ import (
 	"testing"
 
 	"sweep.dev/sweep/backends"
-	"sweep.dev/sweep/event"
+	"sweep.dev/sweep/executor/event"
 	"sweep.dev/sweep/internal/layout"
-	"sweep.dev/sweep/quality"
+	"sweep.dev/sweep/judge/quality"
 	"sweep.dev/sweep/report/paired"
 	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/rundir"

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"sweep.dev/sweep/backends"
-	"sweep.dev/sweep/event"
+	"sweep.dev/sweep/executor/event"
 )
 
 // A searching backend finds the pods whose create got no answer only once all

@@ -9,10 +9,10 @@ import (
 	"testing"
 
 	"sweep.dev/sweep/backends"
-	"sweep.dev/sweep/event"
+	"sweep.dev/sweep/executor/event"
+	"sweep.dev/sweep/executor/serving"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/rundir"
-	"sweep.dev/sweep/serving"
 )
 
 // eachLaunch is a plan of two cells with three trials, each on its own launch.
@@ -122,6 +122,19 @@ func TestRepeats_launchEachStuck(t *testing.T) {
 	w := newWorld(t, always(script{stop: func(context.Context) error { return errors.New("it is still there") }}), eachLaunch...)
 	rep, err := w.run(t.Context())
 	if err != nil || rep.Left.Cleanup == nil || rep.Missing != 4 {
+		t.Errorf("%+v, %v", rep, err)
+	}
+	want(t, "launched", w.backend.count("launch"), 1)
+}
+
+// The same where deployments take turns: the next would share its machine with it.
+func TestTurns_stuck(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, always(script{stop: func(context.Context) error { return errors.New("it is still there") }}),
+		`engines: {other: {profile: sim}}`, `matrix: {engine: [sim, other], concurrency: [2]}`,
+		`compare: {axis: engine, baseline: sim}`, `repeats: {n: 2, launch: each}`)
+	rep, err := w.run(t.Context())
+	if err != nil || rep.Left.Cleanup == nil || rep.Missing != 3 {
 		t.Errorf("%+v, %v", rep, err)
 	}
 	want(t, "launched", w.backend.count("launch"), 1)

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/backends"
-	"sweep.dev/sweep/event"
+	"sweep.dev/sweep/executor/event"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/plan/plantest"
 	"sweep.dev/sweep/result"
@@ -328,7 +328,7 @@ func TestRun_trialTimeout(t *testing.T) {
 		if n == 2 {
 			<-committed
 		}
-	}}), `timeouts: {trial: 500ms, stop: 5s}`, `load: {requests: 1, warmup: {requests: 1}, prompts: {input_tokens: 24}}`,
+	}}), `timeouts: {trial: 3s, stop: 5s}`, `load: {requests: 1, warmup: {requests: 1}, prompts: {input_tokens: 24}}`,
 		`matrix: {engine: sim, concurrency: [1], max_tokens: [4, 5]}`)
 	w.on = func(e event.Event) {
 		if e.Type == event.TrialCommitted {
@@ -337,7 +337,7 @@ func TestRun_trialTimeout(t *testing.T) {
 	}
 	w.must()
 	want(t, "outcomes", w.summary(), "failed/timeout/1 ok/1")
-	if text := w.outcomes()[0].Row["error"].(string); !strings.Contains(text, "timeouts.trial: not done after 500ms") {
+	if text := w.outcomes()[0].Row["error"].(string); !strings.Contains(text, "timeouts.trial: not done after 3s") {
 		t.Error(text)
 	}
 	want(t, "launches", w.backend.count("launch"), 1)

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"slices"
 
+	"sweep.dev/sweep/judge/search"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/rundir"
-	"sweep.dev/sweep/search"
 )
 
 // A Search is one search of a plan, for one combination of the axes that it does not
@@ -65,7 +65,7 @@ func (h *hunt) next() (p search.Probe, taken []string, ok bool) {
 	return p, search.Taken(h.Settings, outcomes, p), true
 }
 
-// begun makes the searches and curves over the trials of the deployment, with what was
+// begun makes the searches over the trials of the deployment, with what was
 // committed of them.
 func (d *deployment) begun() error {
 	var cells []plan.Cell
@@ -77,8 +77,7 @@ func (d *deployment) begun() error {
 	for _, s := range Searches(d.config.Plan, cells) {
 		d.hunts = append(d.hunts, &hunt{Search: s, ended: map[rundir.Key]search.Outcome{}})
 	}
-	d.courses = coursesOf(Curves(d.config.Plan, cells))
-	if len(d.hunts)+len(d.courses) == 0 {
+	if len(d.hunts) == 0 {
 		return nil
 	}
 	for _, t := range d.trials {
@@ -94,11 +93,8 @@ func (d *deployment) begun() error {
 	return nil
 }
 
-// tell gives the searches and curves the outcome of a trial.
+// tell gives the searches the outcome of a trial.
 func (d *deployment) tell(key rundir.Key, o *result.Outcome) {
-	for _, c := range d.courses {
-		c.tell(key, o)
-	}
 	for _, h := range d.hunts {
 		if slices.ContainsFunc(h.Cells, func(c plan.Cell) bool { return c.ID == key.Cell }) {
 			h.ended[key] = search.Of(o)
@@ -192,4 +188,13 @@ func (r *run) expected() int {
 		}
 	}
 	return n
+}
+
+// at is the trial with a key.
+func (d *deployment) at(key rundir.Key) (*trial, error) {
+	i := slices.IndexFunc(d.trials, func(t trial) bool { return t.key == key })
+	if i < 0 {
+		return nil, fmt.Errorf("%s is to run trial %d of cell %s, which is not there", d.label, key.Trial, key.Cell)
+	}
+	return &d.trials[i], nil
 }

@@ -7,12 +7,12 @@ import (
 	"strings"
 
 	"sweep.dev/sweep/executor/outcome"
+	"sweep.dev/sweep/judge/stopping"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/result/finding"
 	"sweep.dev/sweep/rundir"
-	"sweep.dev/sweep/stopping"
 )
 
 // A stop is a trial whose load was ended because its server cannot carry it.

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 
-	"sweep.dev/sweep/event"
 	"sweep.dev/sweep/executor/attempt"
+	"sweep.dev/sweep/executor/event"
 	"sweep.dev/sweep/executor/outcome"
+	"sweep.dev/sweep/executor/serving"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/rundir"
-	"sweep.dev/sweep/serving"
 )
 
 // A trial is one run of one cell that has no outcome yet.

@@ -2,9 +2,11 @@ package executor
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"slices"
 
+	"sweep.dev/sweep/executor/serving"
 	"sweep.dev/sweep/plan"
 )
 
@@ -19,13 +21,16 @@ func (r *run) byTurns(ctx context.Context) (err error) {
 	var begun []*deployment
 	defer func() {
 		for _, d := range begun {
-			d.end(err == nil && ctx.Err() == nil)
+			err = errors.Join(err, guard(func() error {
+				d.end(err == nil && ctx.Err() == nil)
+				return nil
+			}))
 		}
 		if err != nil {
 			r.stop(err)
 		}
 	}()
-	defer recovered(&err)
+	defer serving.Recovered(&err)
 	for _, d := range r.pending() {
 		if err := d.begin(); err != nil {
 			return err
@@ -41,12 +46,12 @@ func (r *run) byTurns(ctx context.Context) (err error) {
 			if err := d.measure(ctx, func(t *trial) bool { return t.key.Trial == n }); err != nil {
 				return err
 			}
-			if d.servers.GivenUp() {
-				return nil
-			}
 			if n < most || len(begun) > 1 {
 				d.servers.Renew()
 				d.use(nil)
+			}
+			if d.servers.GivenUp() {
+				return nil
 			}
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"sweep.dev/sweep/event"
+	"sweep.dev/sweep/executor/event"
 )
 
 // A given server that refuses is not waited for.
@@ -21,7 +21,7 @@ func TestReady_givenFailsAtOnce(t *testing.T) {
 		"no key":    {script{probe: status(http.StatusUnauthorized)}, "auth", "answered 401"},
 		"wrong key": {script{probe: status(http.StatusForbidden)}, "auth", "key and the headers"},
 		"no route":  {script{probe: status(http.StatusNotFound)}, "rejected", "completions answered 404"},
-		"no model":  {script{models: models("a", "b")}, "wrong_model", `["a" "b"], not "m"`},
+		"no model":  {script{models: models("a", "b")}, "wrong_model", `"a", "b", not "m"`},
 		"refused":   {script{probe: status(http.StatusUnprocessableEntity)}, "rejected", "one token"},
 		"moved":     {script{probe: status(http.StatusPermanentRedirect)}, "rejected", "308"},
 	} {

@@ -11,15 +11,15 @@ import (
 	"testing"
 
 	"sweep.dev/sweep/backends"
-	"sweep.dev/sweep/event"
+	"sweep.dev/sweep/executor/event"
 	"sweep.dev/sweep/executor/observe"
+	"sweep.dev/sweep/executor/serving"
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/plan/plantest"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/rundir"
 	"sweep.dev/sweep/rundir/rundirtest"
-	"sweep.dev/sweep/serving"
 )
 
 // A world is everything that runs need, and what they leave.

@@ -35,7 +35,7 @@ type machine struct {
 
 // StartWatch starts to observe; Stop must follow.
 func StartWatch() *Watch {
-	return startWatch(machine{cpus: cpus("/"), cpuTime: cpuTime, asleep: asleep})
+	return startWatch(machine{cpus: cpus("/"), cpuTime: CPUTime, asleep: asleep})
 }
 
 // cpus is how many CPUs this process may use: those that it may run on, or the

@@ -72,7 +72,7 @@ func TestWatch_suspended(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var total atomic.Int64
 		var unknown atomic.Bool
-		w := startWatch(machine{cpus: 1, cpuTime: cpuTime, asleep: func() (time.Duration, bool) {
+		w := startWatch(machine{cpus: 1, cpuTime: CPUTime, asleep: func() (time.Duration, bool) {
 			return time.Hour + time.Duration(total.Load()), !unknown.Load()
 		}})
 		time.Sleep(3 * watchPeriod)

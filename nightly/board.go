@@ -10,9 +10,9 @@ import (
 	"slices"
 	"time"
 
-	"sweep.dev/sweep/gate"
-	"sweep.dev/sweep/history"
 	"sweep.dev/sweep/internal/humanize"
+	"sweep.dev/sweep/nightly/gate"
+	"sweep.dev/sweep/nightly/history"
 	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/result/metric"

@@ -16,10 +16,10 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"sweep.dev/sweep/gate"
-	"sweep.dev/sweep/history"
 	"sweep.dev/sweep/internal/schematest"
 	"sweep.dev/sweep/nightly"
+	"sweep.dev/sweep/nightly/gate"
+	"sweep.dev/sweep/nightly/history"
 	"sweep.dev/sweep/result/metric"
 	"sweep.dev/sweep/schemas"
 )

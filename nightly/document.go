@@ -5,7 +5,7 @@ import (
 	"math"
 	"time"
 
-	"sweep.dev/sweep/gate"
+	"sweep.dev/sweep/nightly/gate"
 )
 
 // A Trend is a board as JSON: every night of each series, and the steps in it.

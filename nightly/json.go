@@ -4,7 +4,7 @@ import (
 	"math"
 	"time"
 
-	"sweep.dev/sweep/gate"
+	"sweep.dev/sweep/nightly/gate"
 )
 
 // A Document is a board as JSON: what the last night of each series comes to.

@@ -8,9 +8,9 @@ import (
 	"math"
 	"strings"
 
-	"sweep.dev/sweep/gate"
 	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/internal/plaintext"
+	"sweep.dev/sweep/nightly/gate"
 	"sweep.dev/sweep/report/chart"
 	"sweep.dev/sweep/report/webpage"
 )

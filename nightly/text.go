@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"sweep.dev/sweep/gate"
 	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/internal/plaintext"
+	"sweep.dev/sweep/nightly/gate"
 )
 
 // mostLines is how many series of one kind are listed.

@@ -6,9 +6,9 @@ import (
 	"math"
 	"strings"
 
-	"sweep.dev/sweep/gate"
 	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/internal/plaintext"
+	"sweep.dev/sweep/nightly/gate"
 )
 
 // sparkWidth is how many nights a line shows, in columns.

@@ -14,7 +14,7 @@
 // names. Then every rule of package rules looks at the whole, and only reads; the
 // faults of all of them are one [*Diagnostics]. Package cells expands the matrix by
 // the table of package axes, and the rules of the cells follow. The tags are the one
-// source of bounds, units, defaults and meanings: internal/schemagen makes the JSON
+// source of bounds, units, defaults and meanings: cmd/sweep/internal/schemagen makes the JSON
 // Schema and the reference of the documentation from them.
 //
 // # Secrets

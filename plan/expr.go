@@ -5,10 +5,10 @@ import (
 	"slices"
 	"strings"
 
-	"sweep.dev/sweep/internal/meant"
 	"sweep.dev/sweep/internal/syntax"
 	"sweep.dev/sweep/plan/internal/expression"
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/meant"
 )
 
 // An exprEnv is what an expression may read, and how it is filled from a cell.
@@ -29,7 +29,6 @@ func columnEnv(cols []result.Column) exprEnv {
 		e.add(c.Name, c)
 	}
 	e.Meant = func(name string) string { return meant.Column(name, e.Names) }
-	e.Today = result.Today
 	return e
 }
 

@@ -48,16 +48,6 @@ func (m *Matrix) Axis(name string) *Axis {
 	return nil
 }
 
-// Amount is the axis of the amount of load; nil for none.
-func (m *Matrix) Amount() *Axis {
-	for i := range m.Axes {
-		if m.Axes[i].Amount {
-			return &m.Axes[i]
-		}
-	}
-	return nil
-}
-
 // Names are those of the axes, in the file's order.
 func (m *Matrix) Names() []string {
 	names := make([]string, 0, len(m.Axes))

@@ -5,7 +5,7 @@ import (
 
 	"sweep.dev/sweep/internal/secret"
 	"sweep.dev/sweep/internal/syntax"
-	"sweep.dev/sweep/result/validity"
+	"sweep.dev/sweep/result/bounds"
 )
 
 // A Plan is one experiment, checked and with its defaults filled in.
@@ -33,16 +33,14 @@ type Plan struct {
 	// Quality is nil for a plan that asks for no answers beside its load.
 	Quality *Quality `yaml:"quality,omitempty" doc:"Prompts that each deployment answers at temperature 0 outside of the measured time, twice, so that a faster setting that answers worse is seen. They are announced and counted as requests beyond the load. quality.lm_eval takes the answers of lm-evaluation-harness in their place." default:"none" example:"{file: short-answers.jsonl, baseline: {engine: vllm}}"`
 	// Fingerprint is nil if the plan leaves it open, see [Plan.Fingerprints].
-	Fingerprint *bool           `yaml:"fingerprint,omitempty" doc:"Whether each launch answers a fixed prompt and a fixed number of tokens before it is measured, for at most 30 s, so that a card that is slower than others of its name is seen. The requests are announced and counted." default:"true if the GPUs are rented, or sweep starts the servers and find.devices is above 1" example:"false"`
-	Validity    validity.Bounds `yaml:"validity,omitempty" doc:"Bounds beyond which a trial is INVALID." example:"{max_error_rate: 1%}"`
+	Fingerprint *bool         `yaml:"fingerprint,omitempty" doc:"Whether each launch answers a fixed prompt and a fixed number of tokens before it is measured, for at most 30 s, so that a card that is slower than others of its name is seen. The requests are announced and counted." default:"true if the GPUs are rented, or sweep starts the servers and find.devices is above 1" example:"false"`
+	Validity    bounds.Bounds `yaml:"validity,omitempty" doc:"Bounds beyond which a trial is INVALID." example:"{max_error_rate: 1%}"`
 
 	Sinks   []Plugin `yaml:"sinks,omitempty" doc:"Derived tables to write: names, or mappings of one name to its own keys. Raw requests and samples are always kept." default:"[parquet, csv]" example:"[parquet, csv]"`
 	Collect []Plugin `yaml:"collect,omitempty" doc:"Collectors that measure beside the requests: names, or mappings of one name to its own keys." default:"[prom, gpu, proc]" example:"[prom, gpu]"`
 
 	// Find is nil for a plan that searches for nothing.
-	Find *Find `yaml:"find,omitempty" doc:"Search for the greatest load that keeps objectives, for each combination of the other axes: its trials are cells of the matrix, chosen one after another. See docs/capacity.md." default:"none" example:"{axis: request_rate, from: 0.5, to: 100, objectives: {interactive: p95_ttft_ms < 200}}"`
-	// Adapt is nil for a plan that measures all its levels.
-	Adapt   *Adapt  `yaml:"adapt,omitempty" doc:"Measure the levels of the load axis that tell most about a metric, and skip those that are interpolated between their measured neighbours. See docs/capacity.md." default:"none" example:"{metric: throughput_tok_s, within: 5%}"`
+	Find    *Find   `yaml:"find,omitempty" doc:"Search for the greatest load that keeps objectives, for each combination of the other axes: its trials are cells of the matrix, chosen one after another. See docs/capacity.md." default:"none" example:"{axis: request_rate, from: 0.5, to: 100, objectives: {interactive: p95_ttft_ms < 200}}"`
 	Repeats Repeats `yaml:"repeats,omitempty" doc:"Trials of each cell: their number, or a mapping." default:"1" example:"5"`
 	// Compare is nil for a plan that compares nothing by turns.
 	Compare        *Compare `yaml:"compare,omitempty" doc:"Compare the values of a server axis with one of them. Their servers take turns, trial by trial in an order of the seed, and each turn has its own launch. It wants repeats with launch: each." default:"none" example:"{axis: engine, baseline: vllm}"`
@@ -164,11 +162,9 @@ type Webhook struct {
 	When   string        `yaml:"when,omitempty" doc:"Runs that are told: all, or those with an exit code other than 0. Exit code 4 (something may still be running or billing) always is." default:"always" enum:"always,failure" example:"failure"`
 }
 
-// The values of Webhook.Format and Webhook.When. The empty text is the first of each.
+// Values of Webhook.Format and Webhook.When other than the defaults.
 const (
-	WebhookJSON    = "json"
 	WebhookSlack   = "slack"
-	WebhookAlways  = "always"
 	WebhookFailure = "failure"
 )
 

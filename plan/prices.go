@@ -1,7 +1,7 @@
 package plan
 
 import (
-	"sweep.dev/sweep/catalog"
+	"sweep.dev/sweep/engine/catalog"
 	"sweep.dev/sweep/result"
 )
 

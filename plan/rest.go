@@ -24,7 +24,11 @@ type Rest struct {
 	Manifests   []manifest.File
 	Engines     func(name string) (*engine.Profile, bool)
 	Env         *strict.Env
+	SendEnv     []string // NAME=HOST: where variables may go, beyond the rules
 }
+
+// A Use is one reference to an environment variable.
+type Use = strict.Use
 
 // An EngineFile is an engine profile that a plan or a command line brought along.
 type EngineFile struct {
@@ -83,6 +87,18 @@ func (p *Plan) Secrets() []secret.String {
 	}
 	return list
 }
+
+// Uses lists the references to environment variables of the plan itself and of the
+// plug-ins that have been decoded, in that order.
+func (p *Plan) Uses() []Use {
+	if p.rest.Env == nil {
+		return nil
+	}
+	return slices.Clone(p.rest.Env.Uses)
+}
+
+// SendEnv lists what its user permits beyond the rules, as NAME=HOST.
+func (p *Plan) SendEnv() []string { return slices.Clone(p.rest.SendEnv) }
 
 // EngineTexts are the engine profiles that came with the plan, for a resume. Nil
 // if there are none.

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"sweep.dev/sweep/report/compare"
+	"sweep.dev/sweep/report/conclude"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/rundir"
 )
@@ -33,7 +33,7 @@ func TestSlowDevices_limits(t *testing.T) {
 		r := &Run{State: &rundir.State{}}
 		for i, x := range c.rows {
 			r.Trials = append(r.Trials, Trial{
-				Key: rundir.Key{Cell: "d", Trial: i + 1}, Cell: compare.Cell{ID: "d", Deployment: "d"},
+				Key: rundir.Key{Cell: "d", Trial: i + 1}, Cell: conclude.Cell{ID: "d", Deployment: "d"},
 				Outcome: &result.Outcome{Row: result.Row{
 					"engine": "vllm", "gpu": "h100", "launch": int64(1), "gpu_uuid": x.device, "device_decode_ms": x.decode,
 					"min_gpu_power_limit_w": x.watts, "min_gpu_clock_limit_mhz": x.clock,
@@ -79,7 +79,7 @@ func TestSlowDevices(t *testing.T) {
 				one["gpu_uuid"] = x.device
 			}
 			r.Trials = append(r.Trials, Trial{
-				Key: rundir.Key{Cell: x.deployment, Trial: i + 1}, Cell: compare.Cell{ID: x.deployment, Deployment: x.deployment}, Outcome: &result.Outcome{Row: one},
+				Key: rundir.Key{Cell: x.deployment, Trial: i + 1}, Cell: conclude.Cell{ID: x.deployment, Deployment: x.deployment}, Outcome: &result.Outcome{Row: one},
 			})
 		}
 		got := r.SlowDevices()

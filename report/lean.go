@@ -24,15 +24,13 @@ func (r *Run) Unpack() {
 
 // lean is a row, of a trial with objectives, without what is null and without the numbers
 // that no report shows or concludes from: four of five columns of a measured trial. Those of
-// [ofSearches] stay only if searched, those of [ofDevices] only beside a fingerprint. A row
-// of the first method keeps all.
+// [ofSearches] stay only if searched, those of [ofDevices] only beside a fingerprint.
 func lean(row result.Row, slos []result.SLOResult, searched bool) result.Row {
 	unread := unread()
-	whole := row.Whole()
 	printed := row[col.DevicePrefillMs] != nil || row[col.DeviceDecodeMs] != nil
 	keep := func(name string) bool {
 		left := unread[name] || !searched && slices.Contains(ofSearches, name) || !printed && slices.Contains(ofDevices, name)
-		return whole || !left || judged(slos, name)
+		return !left || judged(slos, name)
 	}
 	n := 0
 	for name, v := range row {

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"sweep.dev/sweep/internal/plaintext"
-	"sweep.dev/sweep/report/compare"
+	"sweep.dev/sweep/report/conclude"
 	"sweep.dev/sweep/rundir"
 )
 
@@ -26,15 +26,15 @@ func (r *Run) Unfinished() string {
 
 // Resume is the command that measures those of some trials that have no numbers
 // to use; "" if all have, or if the run was made of others, which are to be resumed.
-func (r *Run) Resume(trials []compare.Trial) (command string) {
+func (r *Run) Resume(trials []conclude.Trial) (command string) {
 	if len(r.State.Manifest.Merged) > 0 {
 		return ""
 	}
 	for _, t := range trials {
-		switch v := compare.Judge(t); {
-		case v == compare.Invalid, v == compare.FailedRun, v == compare.NoStart && !r.Resolved.RecordStarts:
+		switch v := conclude.Judge(t); {
+		case v == conclude.Invalid, v == conclude.FailedRun, v == conclude.NoStart && !r.Resolved.RecordStarts:
 			return "sweep resume --retry invalid,failed " + plaintext.Word(r.Dir)
-		case v == compare.Pending:
+		case v == conclude.Pending:
 			command = "sweep resume " + plaintext.Word(r.Dir)
 		}
 	}
@@ -59,7 +59,7 @@ func (r *Run) Ended() string {
 }
 
 // NextOf is the command that is to be run next by somebody who looked at one cell.
-func (r *Run) NextOf(p *compare.Point) string {
+func (r *Run) NextOf(p *conclude.Point) string {
 	return cmp.Or(r.Resume(p.Trials), fmt.Sprintf("sweep logs %s %s", plaintext.Word(r.Dir), p.Cell.ID))
 }
 

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 
 	"sweep.dev/sweep/internal/layout"
-	"sweep.dev/sweep/report/compare"
+	"sweep.dev/sweep/report/conclude"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/rundir"
 )
@@ -23,7 +23,7 @@ func Made(name string, resolved []byte, trials map[rundir.Key]*result.Outcome) (
 	}
 	for _, c := range r.Resolved.Cells {
 		for n := 1; n <= max(1, r.Resolved.Repeats); n++ {
-			t := compare.Trial{Key: rundir.Key{Cell: c.ID, Trial: n}, Cell: c}
+			t := conclude.Trial{Key: rundir.Key{Cell: c.ID, Trial: n}, Cell: c}
 			t.Outcome = trials[t.Key]
 			if t.Outcome != nil || len(r.Resolved.Searches) == 0 {
 				r.Trials = append(r.Trials, t)
@@ -109,7 +109,7 @@ type Simulator struct {
 	Fitted            []FittedFor `json:"fitted,omitempty"`  // servers with measured rates in place of the first three
 }
 
-// A FittedFor is a file of sweep fit, whose rates the servers of an engine on a GPU have.
+// A FittedFor is a file of sweep sim fit, whose rates the servers of an engine on a GPU have.
 type FittedFor struct {
 	File   string `json:"file"`
 	Engine string `json:"engine"`

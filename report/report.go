@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"sweep.dev/sweep/internal/layout"
-	"sweep.dev/sweep/report/compare"
+	"sweep.dev/sweep/report/conclude"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/rundir"
@@ -30,10 +30,10 @@ type Resolved struct {
 	// RecordStarts: servers that do not start are results of this plan.
 	RecordStarts bool            `json:"record_start_failures,omitempty"`
 	Columns      []result.Column `json:"columns"`
-	Cells        []compare.Cell  `json:"cells"` // in the plan's order
+	Cells        []conclude.Cell `json:"cells"` // in the plan's order
 	// Skipped are cells that are not run because their server was predicted not
 	// to fit.
-	Skipped []compare.Cell `json:"skipped,omitempty"`
+	Skipped []conclude.Cell `json:"skipped,omitempty"`
 	// Searches choose the trials of a plan with find: each cell has as many as they ask for.
 	Searches []Search `json:"searches,omitempty"`
 }
@@ -43,7 +43,7 @@ type Run struct {
 	Dir      string
 	State    *rundir.State
 	Resolved Resolved
-	Trials   []compare.Trial // every planned trial: cells in the plan's order, trials within; of searches those that they asked for
+	Trials   []conclude.Trial // every planned trial: cells in the plan's order, trials within; of searches those that they asked for
 	// Running says that a process is at work in the directory, which uses the pods
 	// that are owed. Open does not look; its caller may know.
 	Running bool
@@ -56,8 +56,8 @@ type Run struct {
 	packed *result.Packed // all rows; nil if the trials have them
 	bare   bool           // the rows of the trials have a status alone
 
-	concluded *compare.Set // nil before the first Conclude
-	searched  []Searched   // nil before the first Searches
+	concluded *conclude.Set // nil before the first Conclude
+	searched  []Searched    // nil before the first Searches
 }
 
 // Open reads a run directory, also while a run is writing it.
@@ -84,6 +84,9 @@ func open(dir string, packed *result.Packed) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
+	if m := result.MethodOf(state.Manifest.Method); m < result.FirstMethod {
+		return nil, fmt.Errorf("%s is of method %d, whose columns had other names: measure again", dir, m)
+	}
 	r := &Run{Dir: dir, State: state, packed: packed, bare: packed != nil}
 	b, err := os.ReadFile(filepath.Join(dir, layout.Resolved))
 	if err != nil {
@@ -92,7 +95,6 @@ func open(dir string, packed *result.Packed) (*Run, error) {
 	if err := json.Unmarshal(b, &r.Resolved); err != nil {
 		return nil, fmt.Errorf("%s: %w", layout.Resolved, err)
 	}
-	r.Resolved.modern(state.Manifest.Method)
 	if r.Rehearsal, err = readRehearsal(dir, state); err != nil {
 		return nil, err
 	}
@@ -107,7 +109,7 @@ func open(dir string, packed *result.Packed) (*Run, error) {
 	}
 	for _, c := range r.Resolved.Cells {
 		for n := 1; n <= max(1, r.Resolved.Repeats); n++ {
-			t := compare.Trial{Key: rundir.Key{Cell: c.ID, Trial: n}, Cell: c}
+			t := conclude.Trial{Key: rundir.Key{Cell: c.ID, Trial: n}, Cell: c}
 			t.Commit = state.Committed[t.Key]
 			r.Trials = append(r.Trials, t)
 		}
@@ -194,7 +196,7 @@ func (r *Run) Attempts() []string {
 }
 
 // RowsOf are the rows of one trial: one, or none yet.
-func RowsOf(t compare.Trial) []result.Row {
+func RowsOf(t conclude.Trial) []result.Row {
 	if t.Outcome == nil {
 		return nil
 	}
@@ -203,9 +205,9 @@ func RowsOf(t compare.Trial) []result.Row {
 
 // Conclude judges every cell of the run and makes all claims about it, once: Trials do not
 // change after it.
-func (r *Run) Conclude() *compare.Set {
+func (r *Run) Conclude() *conclude.Set {
 	if r.concluded == nil {
-		r.concluded = compare.Conclude(compare.Input{
+		r.concluded = conclude.Conclude(conclude.Input{
 			Trials: r.Trials, Skipped: r.Resolved.Skipped, Columns: r.Resolved.Columns, RecordStarts: r.Resolved.RecordStarts, Fixed: r.Fixed(),
 		})
 	}
@@ -213,7 +215,7 @@ func (r *Run) Conclude() *compare.Set {
 }
 
 // Fixed is what the plan says of its loads outside of the axes.
-func (r *Run) Fixed() compare.Fixed {
+func (r *Run) Fixed() conclude.Fixed {
 	var p struct {
 		Load  map[string]any   `json:"load"`
 		Loads []map[string]any `json:"loads"`
@@ -221,7 +223,7 @@ func (r *Run) Fixed() compare.Fixed {
 	if json.Unmarshal(r.Resolved.Plan, &p) != nil {
 		return nil // a plan of another version: its axes are in the cells
 	}
-	fixed := compare.Fixed{"": p.Load}
+	fixed := conclude.Fixed{"": p.Load}
 	for _, l := range p.Loads {
 		name, _ := l["name"].(string)
 		fixed[name] = l
@@ -230,7 +232,7 @@ func (r *Run) Fixed() compare.Fixed {
 }
 
 // Label is a trial in a person's words.
-func (r *Run) Label(t compare.Trial) string {
+func (r *Run) Label(t conclude.Trial) string {
 	if r.Resolved.Repeats > 1 {
 		return fmt.Sprintf("%s, trial %d", t.Cell.Label, t.Trial)
 	}
@@ -239,12 +241,12 @@ func (r *Run) Label(t compare.Trial) string {
 
 // Cells and trials, as a run directory has them.
 type (
-	// Cell is [compare.Cell].
-	Cell = compare.Cell
-	// Setting is [compare.Setting].
-	Setting = compare.Setting
-	// Trial is [compare.Trial].
-	Trial = compare.Trial
-	// Prediction is [compare.Prediction].
-	Prediction = compare.Prediction
+	// Cell is [conclude.Cell].
+	Cell = conclude.Cell
+	// Setting is [conclude.Setting].
+	Setting = conclude.Setting
+	// Trial is [conclude.Trial].
+	Trial = conclude.Trial
+	// Prediction is [conclude.Prediction].
+	Prediction = conclude.Prediction
 )

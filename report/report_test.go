@@ -2,11 +2,13 @@ package report_test
 
 import (
 	"errors"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/report"
-	"sweep.dev/sweep/report/compare"
+	"sweep.dev/sweep/report/conclude"
 	"sweep.dev/sweep/report/reporttest"
 	figures "sweep.dev/sweep/result/summary"
 	"sweep.dev/sweep/rundir"
@@ -18,21 +20,21 @@ func TestJudge(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		trial string
-		want  compare.Verdict
+		want  conclude.Verdict
 	}{
-		{"p95 at twice the p50", "ok ttft=100/200 tpot=5/6", compare.Acceptable},
-		{"p95 above twice the p50 is no fault", "ok ttft=100/200.1 tpot=5/6", compare.Acceptable},
-		{"an objective counts first", `ok ttft=100/900 tpot=5/6 miss="a|b|c=1"`, compare.Missed},
-		{"an unchecked objective is no pass", `ok ttft=100/110 unchecked="a|b|not measured: c"`, compare.Undecided},
-		{"a miss is one whatever else is not known", `ok ttft=100/110 unchecked="a|b|not measured: c" miss="d|e|f=1"`, compare.Missed},
-		{"a warning is told only", `ok ttft=100/110 tpot=5/6 warn="a|b|c=1"`, compare.Acceptable},
-		{"validity comes before objectives", `invalid reason="client_cpu|x" miss="a|b|c=1"`, compare.Invalid},
-		{"a start failure", `failed start error="exit|x"`, compare.NoStart},
-		{"a failure", `failed error="exit|x"`, compare.FailedRun},
-		{"nothing", "pending", compare.Pending},
+		{"p95 at twice the p50", "ok ttft=100/200 tpot=5/6", conclude.Acceptable},
+		{"p95 above twice the p50 is no fault", "ok ttft=100/200.1 tpot=5/6", conclude.Acceptable},
+		{"an objective counts first", `ok ttft=100/900 tpot=5/6 miss="a|b|c=1"`, conclude.Missed},
+		{"an unchecked objective is no pass", `ok ttft=100/110 unchecked="a|b|not measured: c"`, conclude.Undecided},
+		{"a miss is one whatever else is not known", `ok ttft=100/110 unchecked="a|b|not measured: c" miss="d|e|f=1"`, conclude.Missed},
+		{"a warning is told only", `ok ttft=100/110 tpot=5/6 warn="a|b|c=1"`, conclude.Acceptable},
+		{"validity comes before objectives", `invalid reason="client_cpu|x" miss="a|b|c=1"`, conclude.Invalid},
+		{"a start failure", `failed start error="exit|x"`, conclude.NoStart},
+		{"a failure", `failed error="exit|x"`, conclude.FailedRun},
+		{"nothing", "pending", conclude.Pending},
 	} {
 		run := reporttest.MadeUp(t, "axes engine! concurrency\ncell vllm 1\n  "+c.trial)
-		if got := compare.Judge(run.Trials[0]); got != c.want {
+		if got := conclude.Judge(run.Trials[0]); got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
 		}
 	}
@@ -52,6 +54,26 @@ func TestOpen(t *testing.T) {
 	}
 	if got := run.Attempts(); len(got) != 2 || !strings.HasSuffix(got[1], "cells/c001/t02/a01") {
 		t.Errorf("attempts %q", got)
+	}
+}
+
+// A run whose manifest says no method is of the first one, whose columns had other names.
+func TestOpen_firstMethod(t *testing.T) {
+	t.Parallel()
+	fx, err := effect.New("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "run")
+	d, err := rundir.Create(fx, dir, rundir.Manifest{RunID: "3f2a", Plan: "old"}, nil, []byte("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := report.Open(dir); err == nil || !strings.Contains(err.Error(), "is of method 1, whose columns had other names") {
+		t.Errorf("%v, want that it is not read", err)
 	}
 }
 
@@ -91,7 +113,7 @@ func TestClaims_zeroRate(t *testing.T) {
 	t.Parallel()
 	run := reporttest.MadeUp(t, "axes engine! concurrency\ncell vllm 1\n  ok req=0\ncell vllm 4\n  ok req=0")
 	for _, c := range run.Conclude().Claims {
-		if c.Question == compare.AskSweetSpot && c.Answer != compare.Tied {
+		if c.Question == conclude.AskSweetSpot && c.Answer != conclude.Tied {
 			t.Errorf("%+v", c)
 		}
 	}
@@ -100,7 +122,7 @@ func TestClaims_zeroRate(t *testing.T) {
 // TestSamples holds the report to the floors of the figures.
 func TestSamples(t *testing.T) {
 	t.Parallel()
-	if compare.P50Samples != figures.MinRequests(0.50) || compare.P95Samples != figures.MinRequests(0.95) {
+	if conclude.P50Samples != figures.MinRequests(0.50) || conclude.P95Samples != figures.MinRequests(0.95) {
 		t.Errorf("a p50 needs %d requests and a p95 %d", figures.MinRequests(0.50), figures.MinRequests(0.95))
 	}
 }

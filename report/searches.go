@@ -1,9 +1,9 @@
 package report
 
 import (
-	"sweep.dev/sweep/report/compare"
+	"sweep.dev/sweep/judge/search"
+	"sweep.dev/sweep/report/conclude"
 	"sweep.dev/sweep/rundir"
-	"sweep.dev/sweep/search"
 )
 
 // A Search is one search of a plan with find, for one combination of the axes that it does
@@ -103,7 +103,7 @@ func (r *Run) asked() {
 	for _, t := range r.Trials {
 		have[t.Key] = t
 	}
-	var cells []compare.Cell
+	var cells []conclude.Cell
 	r.Trials = nil
 	for _, c := range r.Resolved.Cells {
 		before := len(r.Trials)

@@ -2,6 +2,7 @@ package result
 
 import (
 	"slices"
+	"sync"
 
 	"sweep.dev/sweep/result/col"
 )
@@ -59,8 +60,8 @@ type Extra struct {
 // added again. Axes and objectives of the plan are of the tier core. No objective may
 // be named "pass": its column would be slo_pass, which means all of them.
 func Columns(x Extra) []Column {
-	before := slices.Concat(given(fixedAxes()), headline(), given(identity()), given(loadAxes()))
-	after := slices.Concat(load(), latency(), steady(), probe(), quality(), server(), disaggregation(), gpu(), processes(), cost(), client(), roles(x.Roles))
+	before, after := ofAllPlans()
+	after = slices.Concat(after, roles(x.Roles))
 	objectives := make([]Column, 0, len(x.SLOs))
 	for _, name := range x.SLOs {
 		objectives = append(objectives, nullable(col.OfSLO(name), String, "", "What the objective "+name+" comes to in this trial: pass, fail or undecided (too few requests to tell); null if it could not be checked."))
@@ -92,6 +93,14 @@ func Columns(x Extra) []Column {
 	}
 	return cols
 }
+
+// ofAllPlans returns the columns that every plan has, before and after those of its axes
+// and objectives. They are made once: a run asks for its columns several times a trial.
+var ofAllPlans = sync.OnceValues(func() (before, after []Column) {
+	before = slices.Concat(given(fixedAxes()), headline(), given(identity()), given(loadAxes()))
+	after = slices.Concat(load(), latency(), steady(), probe(), quality(), server(), disaggregation(), gpu(), processes(), cost(), client())
+	return before, slices.Clip(after)
+})
 
 // given marks columns that are known without a measurement.
 func given(cols []Column) []Column {

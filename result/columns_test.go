@@ -3,12 +3,7 @@ package result
 import (
 	"regexp"
 	"slices"
-	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
-
-	"sweep.dev/sweep/result/col"
 )
 
 func TestColumns_firstEight(t *testing.T) {
@@ -45,47 +40,6 @@ func TestColumns_core(t *testing.T) {
 		if c.Tier != want {
 			t.Errorf("%s is of the tier %q, want %s", c.Name, c.Tier, want)
 		}
-	}
-}
-
-// A run directory that knows of no tiers gets those of today, and what its plan
-// added is known without it.
-func TestModern_tiers(t *testing.T) {
-	want := Columns(Extra{Axes: []Column{{Name: "arg_x", Type: Int}}, SLOs: []string{"smooth"}, Roles: []string{"decode-worker"}})
-	before := map[string]string{}
-	for _, r := range Renamings() {
-		before[r.Today] = r.Before
-	}
-	var then []Column
-	for i := range want {
-		c := &want[i]
-		if c.Name == col.Method {
-			continue // Modern adds it
-		}
-		old := *c
-		if name, ok := before[c.Name]; ok {
-			old.Name = name
-		} else if _, is := before[c.Name+col.WholeSuffix]; is {
-			continue // it would be the name of another column
-		}
-		old.Tier = ""
-		then = append(then, old)
-	}
-	want = slices.DeleteFunc(want, func(c Column) bool {
-		_, renamed := before[c.Name]
-		_, other := before[c.Name+col.WholeSuffix]
-		return !renamed && other
-	})
-	for i := range want { // a person read the plain names, which were of the whole trial
-		if plain, ok := strings.CutSuffix(want[i].Name, col.WholeSuffix); ok && slices.Contains(core(), plain) {
-			want[i].Tier = Core
-		}
-	}
-	if diff := cmp.Diff(want, Modern(then, 0)); diff != "" {
-		t.Error(diff)
-	}
-	if diff := cmp.Diff(want, Modern(want, Method)); diff != "" {
-		t.Errorf("columns of today: %s", diff)
 	}
 }
 

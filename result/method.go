@@ -10,9 +10,11 @@ import (
 // manifest of a run and each row say it. A comparison across methods compares nothing.
 const Method = 3
 
+// FirstMethod is the earliest whose runs are read. Columns had other names before.
+const FirstMethod = 2
+
 // Methods say what was new in each method, from method 1, as the documentation does. The
-// texts are Markdown without links. What is listed here stays: somebody has such a run
-// directory.
+// texts are Markdown without links.
 func Methods() []string {
 	return []string{
 		"the plain figures are of the whole trial, and latencies leave its failures out",
@@ -32,12 +34,8 @@ func NewSince(method int) string {
 }
 
 // Method is the number of the way in which the figures of a row were made; 0 if it has
-// none. [Outcome.Modern] has marked rows of method 1.
+// none.
 func (r Row) Method() int {
 	n, _ := r[col.Method].(int64)
 	return int(n)
 }
-
-// Whole says whether the row is of method 1, of which the figures that people were
-// shown were of the whole trial.
-func (r Row) Whole() bool { return r.Method() == 1 }

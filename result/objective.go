@@ -34,10 +34,6 @@ type SLOResult struct {
 	// Parts are what the expression joins by and, each decided by itself. None: a
 	// result of before, which is a point.
 	Parts []SLOPart `json:"parts,omitempty"`
-
-	// Pass is the verdict as results of before have it. [Outcome.Modern] makes Verdict
-	// of it, so that it is nil in what is read.
-	Pass *bool `json:"pass,omitempty"`
 }
 
 // An SLOPart is one part of an objective, with what decides it. Of a pooled part the
@@ -67,6 +63,14 @@ type SLOPart struct {
 	N        int     `json:"n,omitempty"`
 	Over     int     `json:"over,omitempty"`
 	Deff     float64 `json:"deff,omitempty"`
+	// Of the share of a latency too: the design effect at the limit alone, how far the percentile
+	// is below its limit, as ln(limit / percentile), and the standard error of that, of which
+	// DF are the degrees of freedom; DF is 0 where that is not known. Far says that this has
+	// decided, with Low and High of the design effect at the limit, as Deff leaves it open.
+	LimitDeff float64 `json:"limit_deff,omitempty"`
+	Away      float64 `json:"away,omitempty"`
+	AwayErr   float64 `json:"away_err,omitempty"`
+	Far       bool    `json:"far,omitempty"`
 
 	// Of a mean or a rate: its estimate, the standard error and the degrees of freedom
 	// of that, and the time that it was measured.
@@ -85,22 +89,4 @@ type SLOPart struct {
 	// part, if it goes on as it did; 0 if no practical number would.
 	MoreRequests int     `json:"more_requests,omitempty"`
 	MoreSeconds  float64 `json:"more_seconds,omitempty"`
-}
-
-// modern brings a result of before up to date.
-func (s *SLOResult) modern() {
-	if s.Pass == nil {
-		return
-	}
-	if s.Verdict == "" && s.Error == "" {
-		s.Verdict = verdictOf(*s.Pass)
-	}
-	s.Pass = nil
-}
-
-func verdictOf(pass bool) string {
-	if pass {
-		return SLOPass
-	}
-	return SLOFail
 }

@@ -1,6 +1,9 @@
 package result
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // Quantile is the p-quantile (0 to 1) of sorted values, linear between order
 // statistics: definition 7 of Hyndman and Fan (1996), numpy's default. It is
@@ -16,8 +19,16 @@ func Quantile[T int64 | float64](sorted []T, p float64) float64 {
 		return float64(sorted[n-1])
 	}
 	a, b, t := float64(sorted[i]), float64(sorted[i+1]), h-math.Floor(h)
+	if t == 0 { // also where b is infinite
+		return a
+	}
 	if t >= 0.5 { // from the nearer end, so that t = 1 gives b exactly
 		return b - (b-a)*(1-t)
 	}
 	return a + (b-a)*t
+}
+
+// Median is the middle of values, which stay as they are. It is NaN for no values.
+func Median(values []float64) float64 {
+	return Quantile(slices.Sorted(slices.Values(values)), 0.5)
 }

@@ -21,6 +21,9 @@ func TestQuantile_isNumpys(t *testing.T) {
 	if got := Quantile([]int64{7}, 0.99); got != 7 {
 		t.Errorf("of one value: %v", got)
 	}
+	if got := Quantile([]float64{1, 2, math.Inf(1)}, 0.5); got != 2 {
+		t.Errorf("of a value before an infinite one: %v", got)
+	}
 	if got := Quantile([]int64{}, 0.5); !math.IsNaN(got) {
 		t.Errorf("of none: %v", got)
 	}

@@ -14,6 +14,7 @@ import (
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/internal/effect/effecttest"
 	"sweep.dev/sweep/internal/layout"
+	"sweep.dev/sweep/internal/slow"
 	"sweep.dev/sweep/rundir"
 	"sweep.dev/sweep/rundir/rundirtest"
 )
@@ -48,13 +49,18 @@ func prepare(t *testing.T, p effect.Point, dir string) (acked []rundir.Key) {
 	return acked
 }
 
-// kill -9 before and after every named point, then a resume.
+// kill -9 before every named point, then a resume. After a point is before the next
+// operation, of which TestKillAtEveryOperation has each.
 func TestKillAtEveryPoint(t *testing.T) {
+	phases := []effect.Phase{effect.Before}
+	if slow.Tests {
+		phases = append(phases, effect.After)
+	}
 	for _, p := range effect.Points() {
 		if elsewhere(p) {
 			continue
 		}
-		for _, phase := range []effect.Phase{effect.Before, effect.After} {
+		for _, phase := range phases {
 			spec := fmt.Sprintf("%s:%s:kill", p, phase)
 			t.Run(strings.ReplaceAll(spec, ":", "_"), func(t *testing.T) {
 				t.Parallel()
@@ -70,20 +76,85 @@ func TestKillAtEveryPoint(t *testing.T) {
 	}
 }
 
-// kill -9 before every operation there is, named or not, then a resume.
-func TestKillAtEveryOperation(t *testing.T) {
-	n := countOperations(t)
-	for i := 1; i <= n; i++ {
-		t.Run(fmt.Sprint(i), func(t *testing.T) {
-			t.Parallel()
-			dir := filepath.Join(t.TempDir(), "run")
-			killed, acked := runScenario(t, fmt.Sprintf("op:kill@%d", i), dir)
-			if !killed {
-				t.Errorf("the run has fewer than %d operations", i)
-			}
-			resumed(t, dir, acked)
-		})
+// A recording is one scenario, with what it did to the disk.
+type recording struct {
+	base string
+	ops  []effect.Op
+	acks []struct { // of each trial, and after how many operations
+		at  int
+		key rundir.Key
 	}
+}
+
+func record(t *testing.T) (r recording) {
+	t.Helper()
+	r.base = t.TempDir()
+	var log effect.Log
+	fx := must[*effect.Effects](t)(effect.New("", effect.Record(&log)))
+	err := scenario{fx, filepath.Join(r.base, "run"), func(k rundir.Key) {
+		r.acks = append(r.acks, struct {
+			at  int
+			key rundir.Key
+		}{len(log.Ops()), k})
+	}}.run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.ops = log.Ops()
+	return r
+}
+
+// stop ends the scenario before each operation and at its end, with the given percentages
+// of unsynced data on disk, and resumes it. What equals a disk that was resumed already,
+// with the same trials acknowledged, is not resumed again.
+func (r recording) stop(t *testing.T, keep ...int) {
+	t.Helper()
+	disk := effecttest.NewDisk(r.base)
+	type state struct {
+		tree  [32]byte
+		acked int
+	}
+	seen := map[state]bool{}
+	for n := range len(r.ops) + 1 {
+		if n > 0 {
+			if err := disk.Apply(r.ops[n-1]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var acked []rundir.Key
+		for _, a := range r.acks {
+			if a.at <= n {
+				acked = append(acked, a.key)
+			}
+		}
+		for _, percent := range keep {
+			tree := disk.Lost(percent, uint64(n))
+			if s := (state{tree.Sum(), len(acked)}); seen[s] {
+				continue
+			} else {
+				seen[s] = true
+			}
+			dst := filepath.Join(r.base, fmt.Sprint(n, "-", percent))
+			if err := tree.Write(dst); err != nil {
+				t.Fatal(err)
+			}
+			resumed(t, filepath.Join(dst, "run"), acked)
+			if t.Failed() {
+				t.Fatalf("stopped after %d of %d operations, %d %% kept", n, len(r.ops), percent)
+			}
+			_ = os.RemoveAll(dst)
+		}
+	}
+	if len(seen) < 40 {
+		t.Errorf("only %d different disks", len(seen))
+	}
+}
+
+// The process is killed before every operation there is, named or not: all that it did
+// is on disk.
+func TestKillAtEveryOperation(t *testing.T) {
+	t.Parallel()
+	record(t).stop(t, 100)
 }
 
 func countOperations(t *testing.T) int {
@@ -100,19 +171,24 @@ func countOperations(t *testing.T) int {
 }
 
 // The Nth operation fails, N = 1, 2, ... until a run is clean; what failed is
-// reported, and with the fault gone a resume makes the same grid.
+// reported, and with the fault gone a resume makes the same grid. Each operation meets a
+// full disk, and every second one of the other faults in turn; all if tests may be slow.
 func TestFailNthOperation(t *testing.T) {
-	for _, fault := range []string{
-		"op:err=ENOSPC@%d",  // something was deleted in the meantime
-		"op:err=ENOSPC@%d+", // the disk stays full
+	for i, fault := range []string{
+		"op:err=ENOSPC@%d",    // something was deleted in the meantime
+		"op:after:err=EIO@%d", // done, and reported as failed
+		"op:err=ENOSPC@%d+",   // the disk stays full
 		"op:err=EIO@%d",
 		"op:err=EIO@%d+",
-		"op:after:err=EIO@%d", // done, and reported as failed
 	} {
+		first, step := 1, 1
+		if i > 0 && !slow.Tests {
+			first, step = 2*i, 8
+		}
 		t.Run(strings.ReplaceAll(fmt.Sprintf(fault, 0), ":", "_"), func(t *testing.T) {
 			t.Parallel()
 			failed := 0
-			for n := 1; ; n++ {
+			for n := first; ; n += step {
 				dir := filepath.Join(t.TempDir(), "run")
 				fx := must[*effect.Effects](t)(effect.New(fmt.Sprintf(fault, n)))
 				var acked []rundir.Key
@@ -132,50 +208,18 @@ func TestFailNthOperation(t *testing.T) {
 				}
 				_ = os.RemoveAll(dir)
 			}
-			if failed < 50 {
+			if failed < 50/step {
 				t.Errorf("only %d faults were reported", failed)
 			}
 		})
 	}
 }
 
-// The power goes after every operation, with none, half and all of the
-// unsynced data on disk.
+// The power goes before every operation, with none and half of the unsynced data on
+// disk. All of it is what a kill leaves.
 func TestPowerLoss(t *testing.T) {
 	t.Parallel()
-	base := t.TempDir()
-	dir := filepath.Join(base, "run")
-	var log effect.Log
-	fx := must[*effect.Effects](t)(effect.New("", effect.Record(&log)))
-	type ack struct {
-		at  int
-		key rundir.Key
-	}
-	var acks []ack
-	err := scenario{fx, dir, func(k rundir.Key) { acks = append(acks, ack{len(log.Ops()), k}) }}.run(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	ops := log.Ops()
-	for n := range len(ops) + 1 {
-		var acked []rundir.Key
-		for _, a := range acks {
-			if a.at <= n {
-				acked = append(acked, a.key)
-			}
-		}
-		for _, keep := range []int{0, 50, 100} {
-			dst := t.TempDir()
-			if err := effecttest.PowerLoss(ops[:n], base, dst, keep, uint64(n)); err != nil {
-				t.Fatal(err)
-			}
-			resumed(t, filepath.Join(dst, "run"), acked)
-			if t.Failed() {
-				t.Fatalf("power lost after %d of %d operations, %d %% kept", n, len(ops), keep)
-			}
-			_ = os.RemoveAll(dst)
-		}
-	}
+	record(t).stop(t, 0, 50)
 }
 
 // A process dies and leaves folders that it made and did not fsync; the next
@@ -194,6 +238,9 @@ func TestPowerLoss_afterAKill(t *testing.T) {
 		if err := (scenario{dying, dir, ignore}).run(t.Context()); err == nil && i < n-3 {
 			t.Errorf("killed at %d of %d operations and clean", i, n)
 		}
+		if ops := log.Ops(); !slow.Tests && len(ops) > 0 && durable(ops[len(ops)-1].Kind) {
+			continue // no entry of a folder is new since the operation before
+		}
 		next := must[*effect.Effects](t)(effect.New("", effect.Record(&log)))
 		if err := (scenario{next, dir, ignore}).run(t.Context()); err != nil {
 			t.Fatal(err)
@@ -211,8 +258,14 @@ func TestPowerLoss_afterAKill(t *testing.T) {
 	}
 }
 
-// The journal of a finished run is cut at every byte of its last commit line,
-// and around every other line: trials whose line is gone are adopted as they
+// durable reports whether an operation adds nothing to what is lost without an fsync of
+// its folder.
+func durable(k effect.OpKind) bool {
+	return k == effect.OpWrite || k == effect.OpTruncate || k == effect.OpSync || k == effect.OpSyncDir
+}
+
+// The journal of a finished run is cut at bytes of its last commit line (at every one if
+// tests may be slow), and around every other line: trials whose line is gone are adopted as they
 // are, or, where even their beginning is gone, left alone and made again.
 func TestJournalCut_resumes(t *testing.T) {
 	t.Parallel()
@@ -225,9 +278,13 @@ func TestJournalCut_resumes(t *testing.T) {
 	first := bytes.LastIndexByte(data[:commit], '\n') + 1
 	last := commit + bytes.IndexByte(data[commit:], '\n') + 1
 	start := bytes.IndexByte(data, '\n') + 1 // the manifest stays
+	step := 7
+	if slow.Tests {
+		step = 1
+	}
 	for cut := start; cut <= len(data); cut++ {
 		edge := data[cut-1] == '\n' || cut < len(data) && data[cut] == '\n'
-		if !edge && (cut < first || cut > last) {
+		if !edge && (cut < first || cut > last || (cut-first)%step != 0) {
 			continue
 		}
 		copied := filepath.Join(t.TempDir(), "run")

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -17,6 +16,7 @@ import (
 
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/rundir"
+	"sweep.dev/sweep/rundir/rundirtest"
 )
 
 // roles are what this test binary plays as a child process.
@@ -24,7 +24,6 @@ var roles = map[string]func(dir string) error{
 	"scenario": playScenario,
 	"racer":    playRacer,
 	"fulldisk": playFullDisk,
-	"assemble": playAssemble,
 }
 
 const roleEnv = "RUNDIR_TEST_ROLE"
@@ -37,14 +36,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	flag.Parse()
-	// Thousands of small runs are made here. No test needs a real disk under
-	// them: a killed process loses nothing of a file system in memory either,
-	// and the loss of power is simulated. Benchmarks need one.
-	benchmarks := flag.Lookup("test.bench").Value.String() != ""
-	if info, err := os.Stat("/dev/shm"); !benchmarks && err == nil && info.IsDir() && os.Getenv("TMPDIR") == "" {
-		_ = os.Setenv("TMPDIR", "/dev/shm")
-	}
+	rundirtest.InMemory()
 	goleak.VerifyTestMain(m)
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -73,6 +74,11 @@ func TestEncodeLine_limit(t *testing.T) {
 	}
 }
 
+// same reports whether two events are equal; cmp takes a hundred times as long.
+func same(a, b Event) bool {
+	return a.Seq == b.Seq && a.Time.Equal(b.Time) && a.Type == b.Type && bytes.Equal(a.Data, b.Data)
+}
+
 // Cut at every byte: the lines before the cut are there, the rest is a torn
 // tail, and nothing else happens.
 func TestScan_cutAtEveryByte(t *testing.T) {
@@ -83,8 +89,8 @@ func TestScan_cutAtEveryByte(t *testing.T) {
 			t.Fatalf("cut at %d: %v", cut, err)
 		}
 		whole := bytes.Count(data[:cut], []byte{'\n'})
-		if diff := cmp.Diff(events[:whole], s.events, cmpopts.EquateEmpty()); diff != "" {
-			t.Fatalf("cut at %d:\n%s", cut, diff)
+		if !slices.EqualFunc(events[:whole], s.events, same) {
+			t.Fatalf("cut at %d:\n%s", cut, cmp.Diff(events[:whole], s.events, cmpopts.EquateEmpty()))
 		}
 		if s.end+s.torn != int64(cut) {
 			t.Fatalf("cut at %d: %d good and %d torn bytes", cut, s.end, s.torn)
@@ -114,7 +120,7 @@ func TestScan_flipEveryByte(t *testing.T) {
 			case line == last && (err != nil || s.end != last || s.torn == 0):
 				t.Errorf("byte %d made %q: end %d, %v; want a torn tail at %d", i, b, s.end, err, last)
 			}
-			if !cmp.Equal(s.events, events[:len(s.events)], cmpopts.EquateEmpty()) {
+			if len(s.events) > len(events) || !slices.EqualFunc(s.events, events[:len(s.events)], same) {
 				t.Errorf("byte %d made %q: events were read that nobody wrote", i, b)
 			}
 		}

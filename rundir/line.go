@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"sweep.dev/sweep/internal/crcline"
+	"sweep.dev/sweep/rundir/crcline"
 )
 
 // An Event is one line of the journal: something that is about to happen or

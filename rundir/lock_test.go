@@ -10,6 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
+	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/rundir"
 )
 
@@ -33,6 +36,23 @@ func playRacer(dir string) error {
 	}
 	_, _ = io.Copy(io.Discard, in)
 	return nil
+}
+
+// Who asks for the holder of a lock is no holder to others that ask at the same time.
+func TestLockHolder_asked(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "run")
+	if err := (scenario{nil, dir, ignore}).run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	f := must[*os.File](t)(os.Open(filepath.Join(dir, layout.Lock)))
+	defer f.Close()
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_SH); err != nil {
+		t.Fatal(err)
+	}
+	if h, err := rundir.LockHolder(dir); h != nil || err != nil {
+		t.Errorf("holder %v, %v", h, err)
+	}
 }
 
 // Of 20 processes that start at once exactly one gets the directory, the others

@@ -75,8 +75,10 @@ type Manifest struct {
 	PlanDigest string   `json:"plan_digest"` // of the resolved plan
 	Set        []string `json:"set,omitempty"`
 	AllowEnv   []string `json:"allow_env,omitempty"`
-	MaxCells   int      `json:"max_cells,omitempty"`
-	Only       string   `json:"only,omitempty"`
+	// SendEnv is where variables of the plan may go, as NAME=HOST. It has no values.
+	SendEnv  []string `json:"send_env,omitempty"`
+	MaxCells int      `json:"max_cells,omitempty"`
+	Only     string   `json:"only,omitempty"`
 	// Variables is the digest of the environment variables that the plan reads
 	// into what is no secret.
 	Variables string `json:"variables,omitempty"`

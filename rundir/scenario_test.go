@@ -86,6 +86,9 @@ func (s scenario) launch(ctx context.Context, d *rundir.Dir, n int) (pod string,
 	if _, err := d.LaunchDir("d1", n); err != nil {
 		return "", err
 	}
+	if err := d.WriteLaunch("d1", n, map[string]string{"engine": "sim"}); err != nil {
+		return "", err
+	}
 	pod = fmt.Sprintf("d1-l%02d", n)
 	for _, state := range []backends.State{backends.Intended, backends.Sent} {
 		if err := d.Ledger().Record(ctx, backends.Transition{Pod: pod, State: state, Kind: "sim"}); err != nil {
@@ -175,9 +178,14 @@ func ignore(rundir.Key) {}
 
 // resumed finishes a directory that a crash left, and holds everything against
 // it that must hold: acked trials were committed and are byte for byte what
-// they were, every planned trial is committed once, and nothing is left over.
+// they were, what they were measured on is there, every planned trial is committed once,
+// and nothing is left over.
 func resumed(t *testing.T, dir string, acked []rundir.Key) {
 	t.Helper()
+	launches, err := filepath.Glob(filepath.Join(dir, layout.AnyLaunch, layout.Launch))
+	if err != nil || len(acked) > 0 && len(launches) == 0 {
+		t.Errorf("%d trials were acknowledged, and %s of their launch is lost: %v", len(acked), layout.Launch, err)
+	}
 	before, err := rundirtest.Trials(dir)
 	if err != nil {
 		t.Fatalf("after the crash: %v", err)

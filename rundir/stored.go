@@ -22,12 +22,7 @@ func encodeOutcome(o *result.Outcome, digest string) ([]byte, error) {
 }
 
 func decodeOutcome(b []byte) (*result.Stored, error) {
-	s, err := result.Decode(b)
-	if err != nil {
-		return nil, err
-	}
-	s.Modern()
-	return s, nil
+	return result.Decode(b)
 }
 
 // Outcome reads the result.json of a committed trial and verifies it against

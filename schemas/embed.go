@@ -1,11 +1,11 @@
 // Package schemas holds the JSON Schemas of what sweep reads, for editors and
-// for sweep schema, generated from the structs that it is decoded into, and that of the
+// for sweep list schema, generated from the structs that it is decoded into, and that of the
 // answer which it writes.
 package schemas
 
 import _ "embed"
 
-//go:generate go run ../internal/schemagen plan.schema.json ../docs/plan.md engine.schema.json ../docs/run.md provider.schema.json ../docs/providers.md
+//go:generate go run ../cmd/sweep/internal/schemagen plan.schema.json ../docs/plan.md engine.schema.json ../docs/run.md provider.schema.json ../docs/providers.md
 
 // Plan is the JSON Schema (draft-07) of the plan language.
 //
@@ -30,24 +30,24 @@ var Provider []byte
 var Answer []byte
 
 // Compare is the JSON Schema (draft-07) of what sweep compare --json prints; a test of
-// package across holds the two together.
+// package compare holds the two together.
 //
 //go:embed compare.schema.json
 var Compare []byte
 
-// Noise is the JSON Schema (draft-07) of a noise file; a test of package across holds the
+// Noise is the JSON Schema (draft-07) of a noise file; a test of package compare holds the
 // two together.
 //
 //go:embed noise.schema.json
 var Noise []byte
 
-// Gate is the JSON Schema (draft-07) of what sweep gate --json prints; a test of package
+// Gate is the JSON Schema (draft-07) of what sweep night gate --json prints; a test of package
 // nightly holds the two together.
 //
 //go:embed gate.schema.json
 var Gate []byte
 
-// Trend is the JSON Schema (draft-07) of what sweep trend --json prints; a test of package
+// Trend is the JSON Schema (draft-07) of what sweep night trend --json prints; a test of package
 // nightly holds the two together.
 //
 //go:embed trend.schema.json

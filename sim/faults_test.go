@@ -45,6 +45,7 @@ func near(a, b time.Duration) bool { return (a - b).Abs() < 20*time.Microsecond 
 // TestFaults_toTheDriver: what goes wrong on purpose with a stream is what
 // sweep's own client sees, with every engine.
 func TestFaults_toTheDriver(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		fault string
 		more  []string

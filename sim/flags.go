@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"sweep.dev/sweep/catalog"
+	"sweep.dev/sweep/engine/catalog"
 	"sweep.dev/sweep/sim/core"
 	"sweep.dev/sweep/sim/dialect"
 	"sweep.dev/sweep/sim/fitted"
@@ -124,7 +124,7 @@ func parseFlags(args []string, help io.Writer) (*flags, error) {
 	fs.Float64Var(&f.jitter, "jitter", core.Jitter, "standard deviation of the logarithm of a step's time")
 	fs.StringVar(&f.device, "card", "", "`name` of the GPU, from which its UUID is made; default the port and the seed")
 	fs.Float64Var(&f.speed, "card-speed", 1, "how fast the GPU is beside others of its kind, a `factor`")
-	fs.StringVar(&f.fitted, "fitted", "", "`file` of sweep fit, whose rates are those of this GPU; default the data sheet's")
+	fs.StringVar(&f.fitted, "fitted", "", "`file` of sweep sim fit, whose rates are those of this GPU; default the data sheet's")
 	fs.Float64Var(&f.timeScale, "time-scale", 1, "simulated seconds per real second, a `factor`")
 	fs.DurationVar(&f.startDelay, "start-delay", 0, "`time` to load before it listens, for example 3s")
 	fs.StringVar(&f.requestLog, "request-log", "", "append a JSON line to `file` when a request arrives and when it ends")

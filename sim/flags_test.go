@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"sweep.dev/sweep/catalog"
+	"sweep.dev/sweep/engine/catalog"
 	"sweep.dev/sweep/sim/core"
 )
 

@@ -6,7 +6,7 @@ import (
 	"io"
 	"strings"
 
-	"sweep.dev/sweep/catalog"
+	"sweep.dev/sweep/engine/catalog"
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/sim/dialect"
 	"sweep.dev/sweep/sim/fleet"

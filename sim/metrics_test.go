@@ -2,7 +2,6 @@ package sim
 
 import (
 	"math"
-	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -11,6 +10,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
+	"sweep.dev/sweep/internal/recordtest"
 	"sweep.dev/sweep/sim/text"
 )
 
@@ -64,10 +64,7 @@ func TestMetrics(t *testing.T) {
 // TestMetrics_areTheRecordedOnes: every series that is simulated exists under
 // the same name, type and buckets at the real engine.
 func TestMetrics_areTheRecordedOnes(t *testing.T) {
-	recorded, err := os.ReadFile("testdata/recorded__vllm-0.32.0__metrics.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	recorded := recordtest.Read(t, "recorded__vllm-0.32.0__metrics.txt")
 	// The recording's model is 4096 tokens long and takes 2048 in a step.
 	in := start(t, "--max-model-len", "4096")
 	_, text := in.do("GET", "/metrics", "")

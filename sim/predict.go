@@ -6,7 +6,7 @@ import (
 	"io"
 	"time"
 
-	"sweep.dev/sweep/catalog"
+	"sweep.dev/sweep/engine/catalog"
 	"sweep.dev/sweep/sim/core"
 	"sweep.dev/sweep/sim/dialect"
 )
@@ -19,19 +19,9 @@ type Refusal struct {
 
 func (r *Refusal) Unwrap() error { return r.StartError }
 
-// Predict says what a server with this command line would do, without starting
-// it: start, with so many tokens of KV cache, or end with a *[Refusal]. Any other
-// error says that the command line is not the simulator's.
-func Predict(args []string) (kvTokens int, err error) {
-	cfg, err := Engine(args)
-	if err != nil {
-		return 0, err
-	}
-	return cfg.KVTokens(), nil
-}
-
-// Engine is the engine that a server with this command line would start. Its errors are
-// those of [Predict].
+// Engine is the engine that a server with this command line would start. A server that would
+// not start is a *[Refusal]; any other error says that the command line is not the
+// simulator's.
 func Engine(args []string) (*core.Config, error) {
 	f, err := parseFlags(args, io.Discard)
 	if err != nil {

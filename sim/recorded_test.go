@@ -2,14 +2,14 @@ package sim
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"sweep.dev/sweep/internal/recordtest"
 )
 
 // names are the families of a body with their types, and the label names of
@@ -37,15 +37,6 @@ func names(body string, labels bool) []string {
 	return slices.Compact(list)
 }
 
-func recorded(t *testing.T, name string) string {
-	t.Helper()
-	b, err := os.ReadFile(filepath.Join("testdata", name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(b)
-}
-
 // TestLlamaCpp_isTheRecordedOne: the same metrics with the same help in the
 // same order, and the same keys in every chunk.
 func TestLlamaCpp_isTheRecordedOne(t *testing.T) {
@@ -63,30 +54,20 @@ func TestLlamaCpp_isTheRecordedOne(t *testing.T) {
 	}
 	decimals := regexp.MustCompile(`(\d)\.\d+`)
 	clean := func(s string) string { return decimals.ReplaceAllString(s, "$1") }
-	if d := cmp.Diff(blank(clean(recorded(t, "recorded__llamacpp-b11549__chat.sse"))), blank(clean(got))); d != "" {
+	if d := cmp.Diff(blank(clean(string(recordtest.Read(t, "recorded__llamacpp-b11549__chat.sse")))), blank(clean(got))); d != "" {
 		t.Errorf("recorded (-) and simulated (+) streams differ:\n%s", d)
 	}
 	value := regexp.MustCompile(`(?m) [0-9.e+-]+$`)
-	want := value.ReplaceAllString(recorded(t, "recorded__llamacpp-b11549__metrics.txt"), " _")
+	want := value.ReplaceAllString(string(recordtest.Read(t, "recorded__llamacpp-b11549__metrics.txt")), " _")
 	if d := cmp.Diff(want, value.ReplaceAllString(in.scrape(s.profile(t)), " _")); d != "" {
 		t.Errorf("recorded (-) and simulated (+) metrics differ:\n%s", d)
 	}
 }
 
-// fixture is a published recording that may be read and not kept here.
-func fixture(t *testing.T, name string) string {
-	t.Helper()
-	b, err := os.ReadFile(filepath.Join("..", "..", "shared", "fixtures", name))
-	if err != nil {
-		t.Skip("without the shared recordings")
-	}
-	return string(b)
-}
-
 // TestSGLang_hasThePublishedNames: what a recording of 0.5.10 has is there with
 // the same type, but for what has been renamed since.
 func TestSGLang_hasThePublishedNames(t *testing.T) {
-	published := fixture(t, "datadog__sglang_metrics__v0.5.10.txt")
+	published := string(recordtest.Read(t, "datadog__sglang_metrics__v0.5.10.txt"))
 	s := speaker{"sglang", ""}
 	in := s.start(t)
 	in.do("POST", "/v1/chat/completions", chat("one", `,"max_tokens":2`))
@@ -105,7 +86,7 @@ func TestSGLang_hasThePublishedNames(t *testing.T) {
 // metrics; the same names, labels and buckets are here, without _created, which
 // several processes do not have.
 func TestTRTLLM_hasTheRecordedNames(t *testing.T) {
-	worker := fixture(t, "dynamo__worker_trtllm__2026-01.txt")
+	worker := string(recordtest.Read(t, "dynamo__worker_trtllm__2026-01.txt"))
 	s := speaker{"trtllm", ""}
 	in := s.start(t)
 	in.do("POST", "/v1/chat/completions", chat("one", `,"max_tokens":2,"ignore_eos":true`))
@@ -128,7 +109,7 @@ func TestTRTLLM_hasTheRecordedNames(t *testing.T) {
 // TestVLLM08_hasThePublishedNames: a recording of 2025 has both generations, but
 // for the prefix cache of 0.7.3 to 0.9.
 func TestVLLM08_hasThePublishedNames(t *testing.T) {
-	published := names(fixture(t, "datadog__vllm_metrics__v0_plus_v1_names.txt"), false)
+	published := names(string(recordtest.Read(t, "datadog__vllm_metrics__v0_plus_v1_names.txt")), false)
 	s := speaker{"vllm", "0.8"}
 	in := s.start(t)
 	in.do("POST", "/v1/chat/completions", chat("one", `,"max_tokens":2`))

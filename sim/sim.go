@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"time"
 
-	"sweep.dev/sweep/catalog"
+	"sweep.dev/sweep/engine/catalog"
 	"sweep.dev/sweep/sim/core"
 	"sweep.dev/sweep/sim/dialect"
 	"sweep.dev/sweep/sim/fleet"

@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sweep.dev/sweep/internal/polltest"
+	"sweep.dev/sweep/internal/recordtest"
 	"sweep.dev/sweep/sim/server"
 	"sweep.dev/sweep/sim/text"
 )
@@ -39,10 +40,7 @@ func TestStream_hasVLLMsShape(t *testing.T) {
 // TestStream_isTheRecordedShape holds the keys of every chunk, in their order,
 // against a recording of the real engine.
 func TestStream_isTheRecordedShape(t *testing.T) {
-	recorded, err := os.ReadFile("testdata/recorded__vllm-0.32.0__chat.sse")
-	if err != nil {
-		t.Fatal(err)
-	}
+	recorded := recordtest.Read(t, "recorded__vllm-0.32.0__chat.sse")
 	in := start(t, "--no-enable-prompt-tokens-details")
 	_, got := in.do("POST", "/v1/chat/completions", chat("Hello", `,"stream":true,"max_tokens":12,"ignore_eos":true,"stream_options":{"include_usage":true}`))
 	if d := cmp.Diff(shape(string(recorded)), shape(got)); d != "" {

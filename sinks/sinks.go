@@ -75,3 +75,15 @@ type Factory struct {
 	// New may be given the columns of the plan to check names against.
 	New func(decode func(any) error, columns []result.Column) (Sink, error)
 }
+
+// Plain is the entry of a sink without a configuration.
+func Plain(kind, doc string, s Sink) Factory {
+	return Factory{Kind: kind, Doc: doc, New: func(decode func(any) error, _ []result.Column) (Sink, error) {
+		if decode != nil {
+			if err := decode(&struct{}{}); err != nil {
+				return nil, err
+			}
+		}
+		return s, nil
+	}}
+}

@@ -1,12 +1,20 @@
 package all
 
-import "testing"
+import (
+	"reflect"
+	"testing"
+
+	"sweep.dev/sweep/internal/fieldtag"
+)
 
 func TestFactories(t *testing.T) {
 	seen := map[string]bool{}
 	for _, f := range Factories(nil) {
 		if f.Kind == "" || f.Doc == "" || f.New == nil || f.Config == nil {
 			t.Errorf("incomplete: %+v", f)
+		}
+		if len(fieldtag.Of(reflect.TypeOf(f.Config))) == 0 { // it panics on a tag that it cannot read
+			t.Errorf("%s has no configuration", f.Kind)
 		}
 		if seen[f.Kind] {
 			t.Errorf("%s is there twice", f.Kind)

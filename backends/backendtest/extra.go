@@ -4,7 +4,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"testing"
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/internal/polltest"
@@ -13,12 +12,12 @@ import (
 // awkward is what a shell, a template or JSON could make something else of.
 const awkward = "it's \"quoted\" $HOME ${PATH} `id` $(id) \\n \\\\ %s {{.}}\n\ttab: ünï 漢字\n\n"
 
-// extra holds that what a role gets beside its command line is there before its
-// server starts, and that both get the path of the same folder.
-func (s *suite) extra(tt *testing.T) {
-	t := s.try(tt)
+// gets gives the server something beside its command line. The function that it
+// returns holds, of the server that is up, that all of it was there before it started,
+// and that both got the path of the same folder.
+func (t *trial) gets() func(backends.Deployment) {
 	if simulates(t.Backend) {
-		return
+		return func(backends.Deployment) {}
 	}
 	t.spec.Roles = slices.Clone(t.spec.Roles)
 	role := &t.spec.Roles[0]
@@ -37,19 +36,20 @@ func (s *suite) extra(tt *testing.T) {
 		inner, err := argv(a)
 		return append([]string{"/bin/sh", "-c", look, "look", a.Dir}, inner...), err
 	}
-	d := t.start()
-	t.ready(d)
-	var text []byte
-	polltest.Until(t.T, "the log has it all", func() bool {
-		r, err := t.host(d).Logs(t.Context())
-		if err != nil {
-			return false
+	return func(d backends.Deployment) {
+		t.Helper()
+		var text []byte
+		polltest.Until(t.T, "the log has it all", func() bool {
+			r, err := t.host(d).Logs(t.Context())
+			if err != nil {
+				return false
+			}
+			defer r.Close()
+			text, err = io.ReadAll(r)
+			return err == nil && strings.Contains(string(text), "\nthe end\n")
+		})
+		if want := awkward + awkward + "dir: " + dir + "\ndir: " + dir + "\nof the role\nthe end\n"; dir == "" || !strings.Contains(string(text), want) {
+			t.Errorf("in %q the server found %q, want %q", dir, text, want)
 		}
-		defer r.Close()
-		text, err = io.ReadAll(r)
-		return err == nil && strings.Contains(string(text), "\nthe end\n")
-	})
-	if want := awkward + awkward + "dir: " + dir + "\ndir: " + dir + "\nof the role\nthe end\n"; dir == "" || !strings.Contains(string(text), want) {
-		t.Errorf("in %q the server found %q, want %q", dir, text, want)
 	}
 }

@@ -13,6 +13,8 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/internal/guard"
+	"sweep.dev/sweep/internal/polltest"
+	"sweep.dev/sweep/internal/pythontest"
 )
 
 // serverArg makes a server of a test binary; the address follows it.
@@ -32,6 +34,8 @@ func Main(m *testing.M, makers ...Maker) {
 	if len(os.Args) == 3 && os.Args[1] == serverArg {
 		serve(os.Args[2])
 	}
+	pythontest.First()
+	polltest.Parallel(8)
 	// The race detector has every process wait a second before it exits.
 	_ = os.Setenv("GORACE", "atexit_sleep_ms=0 "+os.Getenv("GORACE"))
 	goleak.VerifyTestMain(m)

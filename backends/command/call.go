@@ -13,9 +13,9 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/backends/command/protocol"
+	"sweep.dev/sweep/backends/provision"
 	"sweep.dev/sweep/internal/bounded"
 	"sweep.dev/sweep/internal/effect"
-	"sweep.dev/sweep/internal/provision"
 )
 
 const maxAnswer = 4 << 20 // in bytes

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/backends/provision"
 	"sweep.dev/sweep/internal/effect"
-	"sweep.dev/sweep/internal/provision"
 	"sweep.dev/sweep/internal/secret"
 )
 

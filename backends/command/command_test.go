@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -21,46 +22,69 @@ import (
 	"sweep.dev/sweep/backends/backendtest"
 	"sweep.dev/sweep/backends/command"
 	"sweep.dev/sweep/backends/command/protocol"
-	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/backends/host"
+	"sweep.dev/sweep/backends/provision"
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/internal/polltest"
 	"sweep.dev/sweep/internal/procfs"
-	"sweep.dev/sweep/internal/provision"
 	"sweep.dev/sweep/internal/schematest"
+	"sweep.dev/sweep/internal/slow"
 	"sweep.dev/sweep/schemas"
 )
 
 // patience bounds every wait.
 const patience = 60 * time.Second
 
-// program is the example with other words for some operations: sh, in which $REAL
-// is the example and $D a folder of the test's own.
-func program(t *testing.T, words map[string]string) (path, dir string) {
+// write makes a program. No process may be forked meanwhile: it would have the file
+// open, and a file that is open to be written cannot be started.
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// quick is the example as a program that starts without what Python finds of others.
+func quick(t *testing.T) string {
 	t.Helper()
 	real, err := filepath.Abs(example)
 	if err != nil {
 		t.Fatal(err)
 	}
+	path := filepath.Join(t.TempDir(), "local")
+	write(t, path, "#!/bin/sh\nexec python3 -S '"+real+"' \"$@\"\n")
+	return path
+}
+
+// program is the example with other words for some operations: sh, in which $REAL
+// is the example and $D a folder of the test's own.
+func program(t *testing.T, words map[string]string) (path, dir string) {
+	t.Helper()
 	dir = t.TempDir()
-	text := "#!/bin/sh\nREAL='" + real + "' D='" + dir + "'\ncase $1 in\n"
+	text := "#!/bin/sh\nREAL='" + quick(t) + "' D='" + dir + "'\ncase $1 in\n"
 	for op, body := range words {
 		text += op + ")\n" + body + "\n;;\n"
 	}
 	text += "*) exec \"$REAL\" \"$1\" ;;\nesac\n"
 	path = filepath.Join(dir, "program")
-	if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	write(t, path, text)
 	return path, dir
 }
 
-// scripted is a backend over such a program, whose lost units are looked for a
-// second long.
+// scripted is a backend over such a program, whose lost units are looked for a few
+// times. Its units have no bootstrap, unless the change says so.
 func scripted(t *testing.T, words map[string]string, change func(*command.Config)) (*command.Backend, backends.Spec, string) {
 	t.Helper()
 	path, dir := program(t, words)
-	b, spec := made(t, path, change)
-	b.Late = time.Second
+	b, spec := made(t, path, func(c *command.Config) {
+		c.Bootstrap = false
+		if change != nil {
+			change(c)
+		}
+	})
+	b.Late = 200 * time.Millisecond
 	spec.RunID = strings.ToLower(fmt.Sprintf("run-%d-%s", os.Getpid(), t.Name()))
 	return b, spec, dir
 }
@@ -197,13 +221,18 @@ func TestCreate_unclear(t *testing.T) {
 		"killed after": {`echo '{"version": 1, "instance": {"id": "x"}}'; kill -9 $$`, "killed"},
 	} {
 		for _, exists := range []bool{false, true} {
+			if exists && !slow.Tests && name != "hangs" && name != "killed after" {
+				continue // all are ErrUnsure, upon which backends/provision looks for the unit
+			}
 			t.Run(fmt.Sprintf("%s/made %t", name, exists), func(t *testing.T) {
 				t.Parallel()
-				words := `echo >>"$D/calls"; ` + test.words
+				words := map[string]string{"create": `echo >>"$D/calls"; ` + test.words}
 				if exists {
-					words = `"$REAL" create >/dev/null; ` + words
+					words["create"] = `"$REAL" create >/dev/null; ` + words["create"]
+				} else {
+					words["find"] = `echo '{"version": 1, "instances": []}'`
 				}
-				b, spec, dir := scripted(t, map[string]string{"create": words}, func(c *command.Config) {
+				b, spec, dir := scripted(t, words, func(c *command.Config) {
 					if name == "hangs" {
 						c.Timeout = 6 * time.Second
 					}
@@ -411,7 +440,7 @@ func TestDelete(t *testing.T) {
 // what it was started with.
 func TestKeep(t *testing.T) {
 	t.Parallel()
-	b, spec, _ := scripted(t, nil, func(c *command.Config) { c.Heartbeat = time.Minute })
+	b, spec, _ := scripted(t, nil, func(c *command.Config) { c.Bootstrap, c.Heartbeat = true, time.Minute })
 	spec.Digest = "the same"
 	d := launch(t, b, spec)
 	polltest.Until(t, "it answers", func() bool { return get(t, d, "server", "/") == nil })
@@ -428,7 +457,7 @@ func TestKeep(t *testing.T) {
 	if err := get(t, adopted, "server", "/"); err != nil {
 		t.Error(err)
 	}
-	secretive, _, _ := scripted(t, map[string]string{"find": `"$REAL" find | python3 -c 'import json, sys; a = json.load(sys.stdin); [i.pop("env") for i in a["instances"]]; print(json.dumps(a))'`}, nil)
+	secretive, _, _ := scripted(t, map[string]string{"find": `"$REAL" find | python3 -IS -c 'import json, sys; a = json.load(sys.stdin); [i.pop("env") for i in a["instances"]]; print(json.dumps(a))'`}, nil)
 	secretive.Settings.At = b.Settings.At
 	if _, err := secretive.Adopt(t.Context(), spec, ref); !errors.Is(err, host.ErrNotSupported) {
 		t.Errorf("adopted without an environment: %v", err)
@@ -441,7 +470,7 @@ func TestSchema(t *testing.T) {
 	t.Parallel()
 	const record = `echo "$#" >>"$D/args"; tee "$D/$1.request" | "$REAL" "$1" | tee "$D/$1.answer"`
 	b, spec, dir := scripted(t, map[string]string{"create": record, "find": record, "delete": record, "attach": record}, func(c *command.Config) {
-		c.Settings, c.Heartbeat = map[string]string{"partition": "a100"}, time.Minute
+		c.Settings, c.Bootstrap, c.Heartbeat = map[string]string{"partition": "a100"}, true, time.Minute
 	})
 	spec.Roles[0].Ports = map[string]int{"admin": 0}
 	d := launch(t, b, spec)
@@ -489,7 +518,7 @@ func TestSchema(t *testing.T) {
 func TestBare(t *testing.T) {
 	t.Parallel()
 	b, spec, dir := scripted(t, map[string]string{"create": `tee "$D/request" | "$REAL" create`}, func(c *command.Config) {
-		c.Bootstrap, c.SharedDisk = false, t.TempDir()
+		c.SharedDisk = t.TempDir()
 	})
 	var at string
 	spec.Roles[0].Extra = func(a backends.Address) (backends.Extra, error) {
@@ -522,7 +551,11 @@ func TestFaults(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			b, err := command.New(fx, command.Config{Program: example, Bootstrap: true, Listen: "127.0.0.1"})
+			program := example // as anybody starts it
+			if fault != "command.create:after:err=EIO" {
+				program = quick(t)
+			}
+			b, err := command.New(fx, command.Config{Program: program, Listen: "127.0.0.1"})
 			if err != nil {
 				t.Fatal(err)
 			}

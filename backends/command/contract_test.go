@@ -41,18 +41,31 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// server answers everything, and ends at /crash.
+// server answers everything, and ends at /crash. It imports next to nothing: a test
+// starts many.
 const server = `
-import http.server, os, sys
-class Handler(http.server.BaseHTTPRequestHandler):
-    def do_GET(self):
-        if self.path == "/crash":
-            os._exit(3)
-        self.send_response(200); self.end_headers()
-        self.wfile.write(os.environ.get(self.path[1:], "").encode())
-    do_POST = do_GET
+import _socket, _thread, os, sys
+def serve(conn):
+    head = b""
+    while b"\r\n\r\n" not in head:
+        part = conn.recv(65536)
+        if not part:
+            break
+        head += part
+    path = head.split(b" ")[1] if head.count(b" ") > 1 else b"/"
+    if path == b"/crash":
+        os._exit(3)
+    body = os.environ.get(path[1:].decode(), "").encode()
+    conn.send(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+    conn.close()
+listener = _socket.socket()
+listener.setsockopt(_socket.SOL_SOCKET, _socket.SO_REUSEADDR, 1)
+listener.bind((sys.argv[1], int(sys.argv[2])))
+listener.listen(64)
 print("listening", *sys.argv[1:], flush=True)
-http.server.ThreadingHTTPServer((sys.argv[1], int(sys.argv[2])), Handler).serve_forever()
+while True:
+    fd, _ = listener._accept()
+    _thread.start_new_thread(serve, (_socket.socket(fileno=fd),))
 `
 
 // made is a backend over a program, and a server that runs wherever python3 does.
@@ -77,12 +90,12 @@ func configOf(program string) command.Config {
 func specIn(dir string) backends.Spec {
 	return backends.Spec{
 		Owner: "owner", RunID: "run", Pod: "d1-l01", Engine: "python", Model: "none", Grace: 5 * time.Second,
-		Image: os.Getenv("SWEEP_TEST_IMAGE"), GPU: os.Getenv("SWEEP_TEST_GPU"),
+		GPU: os.Getenv("SWEEP_TEST_GPU"),
 		Roles: []backends.Role{{
 			Name: "server", Replicas: 1, Image: os.Getenv("SWEEP_TEST_IMAGE"),
 			LogPath: func(n int) string { return filepath.Join(dir, fmt.Sprintf("server-%d.log", n)) },
 			Argv: func(a backends.Address) ([]string, error) {
-				return []string{"python3", "-c", server, a.Listen(), fmt.Sprint(a.Port)}, nil
+				return []string{"python3", "-IS", "-c", server, a.Listen(), fmt.Sprint(a.Port)}, nil
 			},
 		}},
 	}
@@ -112,10 +125,10 @@ func TestContract(t *testing.T) {
 	program, where := os.Getenv("SWEEP_TEST_PROGRAM"), os.Getenv("SWEEP_TEST_HOST")
 	var late time.Duration // how long it can take until find sees what an ended create has made; 0 is as always
 	if program == "" {
-		program, where, late = example, "127.0.0.1", time.Second
+		program, where, late = quick(t), "127.0.0.1", time.Second
 	}
 	options := []backendtest.Option{
-		backendtest.Remote(),
+		backendtest.Remote(), backendtest.Provisioned(),
 		backendtest.SpoilWith(func(s *backends.Spec) { s.Roles[0].Dir = "/no/such/folder" }),
 		backendtest.CrashWith(func(t *testing.T, d backends.Deployment) {
 			if err := get(t, d, "server", "/crash"); err == nil || strings.Contains(err.Error(), "refused") {

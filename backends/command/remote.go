@@ -10,8 +10,8 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/backends/command/protocol"
-	"sweep.dev/sweep/host"
-	"sweep.dev/sweep/internal/provision"
+	"sweep.dev/sweep/backends/host"
+	"sweep.dev/sweep/backends/provision"
 )
 
 // A remote is access to one unit.

@@ -16,10 +16,10 @@ import (
 	"time"
 
 	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/backends/bootstrap"
 	"sweep.dev/sweep/backends/command/protocol"
-	"sweep.dev/sweep/host"
-	"sweep.dev/sweep/internal/bootstrap"
-	"sweep.dev/sweep/internal/provision"
+	"sweep.dev/sweep/backends/host"
+	"sweep.dev/sweep/backends/provision"
 )
 
 // units is the [provision.Provider] of what the program makes: each is one replica.
@@ -75,7 +75,7 @@ func (p units) Create(ctx context.Context, u *provision.Unit) (provision.Instanc
 	r := u.Replicas[0]
 	request := protocol.Create{
 		Version: protocol.Version, Name: u.Name, Marks: u.Marks, Role: r.Role.Name, Replica: r.Place.Replica,
-		Argv: r.Argv, Env: r.Env, Dir: r.Role.Dir, Image: cmp.Or(r.Role.Image, u.Spec.Image), GPU: u.Spec.GPU, GPUs: r.Role.GPUs, CPUs: r.Role.CPUs,
+		Argv: r.Argv, Env: r.Env, Dir: r.Role.Dir, Image: r.Role.Image, GPU: u.Spec.GPU, GPUs: r.Role.GPUs, CPUs: r.Role.CPUs,
 		Port: r.Place.Port, Ports: maps.Clone(r.Place.Ports), Expires: u.Pod.Expires, Grace: u.Spec.Grace.Seconds(), Settings: p.b.c.Settings,
 	}
 	if r.Place.Agent != 0 {

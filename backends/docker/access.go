@@ -10,7 +10,7 @@ import (
 	"github.com/moby/moby/api/types/container"
 
 	"sweep.dev/sweep/backends"
-	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/backends/host"
 )
 
 // Access implements [backends.Accessor] from what the daemon says of the pod's

@@ -12,7 +12,7 @@ func (b *Backend) Check(spec backends.Spec) error {
 		return b.checkInside(spec)
 	}
 	for _, role := range spec.Roles {
-		if imageOf(spec, role) == "" {
+		if role.Image == "" {
 			return fmt.Errorf("%w: role %s has no image: set engines.%s.image", backends.ErrSpec, role.Name, spec.Engine)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,8 +13,8 @@ import (
 	"github.com/moby/moby/client"
 
 	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/backends/provision"
 	"sweep.dev/sweep/internal/effect"
-	"sweep.dev/sweep/internal/provision"
 )
 
 const (
@@ -67,9 +66,9 @@ func (p containers) Allocate(ctx context.Context, spec backends.Spec, pod backen
 			return provision.Allocation{}, err
 		}
 		claimed = append(claimed, ids...)
-		plan := &containerPlan{image: images[imageOf(spec, r.Role)], gpus: ids, network: b.config.Network}
+		plan := &containerPlan{image: images[r.Role.Image], gpus: ids, network: b.config.Network}
 		several := len(a.Units) > 1
-		r.Place = placeOf(r.Role, r.Place.Replica)
+		r.Place = provision.PlaceOf(r.Role, r.Place.Replica, loopbackIP, true)
 		if several {
 			r.Place.Host = u.Name
 			if plan.network == "" {
@@ -88,44 +87,6 @@ func (p containers) Allocate(ctx context.Context, spec backends.Spec, pod backen
 		u.Data = plan
 	}
 	return a, nil
-}
-
-const (
-	// defaultPort is the engine's port inside its container, if it is free.
-	defaultPort = 8000
-	// agentPort is the bootstrap's, and the first of a role's further ports.
-	agentPort = 8011
-)
-
-// placeOf chooses the ports of a replica in its container.
-func placeOf(role backends.Role, n int) provision.Place {
-	at := provision.Place{Address: backends.Address{Bind: "0.0.0.0", Host: loopbackIP, Port: role.Port, Replica: n}}
-	if at.Port == 0 {
-		at.Port = defaultPort
-	}
-	used := []int{at.Port}
-	for _, port := range role.Ports {
-		used = append(used, port)
-	}
-	next := func() int {
-		for port := agentPort; ; port++ {
-			if !slices.Contains(used, port) {
-				used = append(used, port)
-				return port
-			}
-		}
-	}
-	at.Agent = next()
-	for name, port := range role.Ports {
-		if at.Ports == nil {
-			at.Ports = map[string]int{}
-		}
-		if port == 0 {
-			port = next()
-		}
-		at.Ports[name] = port
-	}
-	return at
 }
 
 // Create makes a container and does not start it.

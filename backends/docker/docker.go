@@ -45,8 +45,8 @@ import (
 	"github.com/moby/moby/client"
 
 	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/backends/provision"
 	"sweep.dev/sweep/internal/effect"
-	"sweep.dev/sweep/internal/provision"
 )
 
 // Kind is the backend's name in a plan.

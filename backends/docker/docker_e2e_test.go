@@ -54,7 +54,7 @@ func TestDocker(t *testing.T) {
 		backendtest.Run(t, func(t *testing.T) (backends.Backend, backends.Spec) {
 			return l.backend(t, nil), l.spec(t)
 		}, backendtest.CrashWith(l.crash), backendtest.SpoilWith(func(s *backends.Spec) { s.Roles[0].Image = "no/such:image" }),
-			backendtest.Killed(l.Host+" "+l.image, effect.DockerGroup, effect.DockerCreate))
+			backendtest.Killed(l.Host+" "+l.image, effect.DockerGroup, effect.DockerCreate), backendtest.Full())
 	})
 	t.Run("exec", l.exec)
 	t.Run("exit", l.exit)

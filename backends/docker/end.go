@@ -12,8 +12,8 @@ import (
 	"github.com/moby/moby/client"
 
 	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/backends/provision"
 	"sweep.dev/sweep/internal/effect"
-	"sweep.dev/sweep/internal/provision"
 )
 
 // halt stops a container with a grace, but not beyond ctx: a container that is

@@ -8,7 +8,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"sweep.dev/sweep/backends"
-	"sweep.dev/sweep/catalog"
+	"sweep.dev/sweep/engine/catalog"
 	"sweep.dev/sweep/internal/effect"
 )
 

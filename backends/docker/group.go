@@ -9,9 +9,9 @@ import (
 	cerrdefs "github.com/containerd/errdefs"
 	"github.com/moby/moby/client"
 
-	"sweep.dev/sweep/internal/bootstrap"
+	"sweep.dev/sweep/backends/bootstrap"
+	"sweep.dev/sweep/backends/provision"
 	"sweep.dev/sweep/internal/effect"
-	"sweep.dev/sweep/internal/provision"
 )
 
 // sharedDir is where containers of one deployment find the volume that they

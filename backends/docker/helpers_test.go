@@ -10,7 +10,7 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/backends/backendtest"
-	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/backends/host"
 )
 
 const patience = time.Minute

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/netip"
-	"os"
 	"strconv"
 	"strings"
 
@@ -16,7 +15,7 @@ import (
 	"github.com/moby/moby/api/types/network"
 	"github.com/moby/moby/client"
 
-	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/backends/host"
 	"sweep.dev/sweep/internal/bounded"
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/internal/netguard"
@@ -68,12 +67,7 @@ func (h *containerHost) Dial(ctx context.Context, netw, addr string) (net.Conn, 
 	return netguard.Dial(ctx, netw, seen)
 }
 
-func (h *containerHost) Logs(context.Context) (io.ReadCloser, error) {
-	if h.log == "" {
-		return nil, host.ErrNotSupported
-	}
-	return os.Open(h.log)
-}
+func (h *containerHost) Logs(context.Context) (io.ReadCloser, error) { return host.OpenLog(h.log) }
 
 // Exec runs a command in the container. Docker cannot end it: what goes on
 // after ctx has ended goes on until the container ends.

@@ -118,13 +118,28 @@ func (r *Registry) header(ref string) (string, error) {
 	if r == nil {
 		return "", nil
 	}
-	named, err := reference.ParseNormalizedNamed(ref)
+	host, err := registryOf(ref)
 	if err != nil {
 		return "", err
 	}
-	return authconfig.Encode(registry.AuthConfig{
-		Username: r.Username, Password: r.Password.Reveal(), ServerAddress: reference.Domain(named),
-	})
+	return authconfig.Encode(registry.AuthConfig{Username: r.Username, Password: r.Password.Reveal(), ServerAddress: host})
+}
+
+// Destinations implements [backends.Outbound].
+func (b *Backend) Destinations() (to backends.Destinations, err error) {
+	if b.config.Registry != nil {
+		to.Registry = registryOf
+	}
+	return to, nil
+}
+
+// registryOf returns the host of an image's registry.
+func registryOf(image string) (string, error) {
+	named, err := reference.ParseNormalizedNamed(image)
+	if err != nil {
+		return "", err
+	}
+	return reference.Domain(named), nil
 }
 
 // errPull is a pull that may work the next time.
@@ -199,7 +214,7 @@ func (b *Backend) images(ctx context.Context, spec backends.Spec) (_ map[string]
 	}
 	defer func() { err = errors.Join(err, progress.Close()) }()
 	for _, role := range spec.Roles {
-		ref := imageOf(spec, role)
+		ref := role.Image
 		if _, ok := out[ref]; ok {
 			continue
 		}
@@ -208,13 +223,6 @@ func (b *Backend) images(ctx context.Context, spec backends.Spec) (_ map[string]
 		}
 	}
 	return out, nil
-}
-
-func imageOf(spec backends.Spec, role backends.Role) string {
-	if role.Image != "" {
-		return role.Image
-	}
-	return spec.Image
 }
 
 // A lazyFile is made when the first byte is written to it: a launch that pulls

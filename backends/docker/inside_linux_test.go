@@ -18,7 +18,7 @@ import (
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/backends/backendtest"
 	"sweep.dev/sweep/backends/docker"
-	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/backends/host"
 	"sweep.dev/sweep/internal/polltest"
 	"sweep.dev/sweep/internal/procfs"
 )
@@ -89,7 +89,7 @@ func TestInside(t *testing.T) {
 		spec := backendtest.Spec(t)
 		spec.Roles[0].Port = portsOf(t, 2) // its network is this machine's, where other tests have 8000
 		return f.inBox(t, nil), spec
-	}, backendtest.CrashWith(func(t *testing.T, d backends.Deployment) { kill(t, d, "server", 0) }),
+	}, backendtest.Provisioned(), backendtest.CrashWith(func(t *testing.T, d backends.Deployment) { kill(t, d, "server", 0) }),
 		backendtest.SpoilWith(func(s *backends.Spec) { s.Roles[0].Port = 70000 }))
 }
 

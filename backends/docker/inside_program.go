@@ -1,7 +1,6 @@
 package docker
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -19,13 +18,14 @@ import (
 	"github.com/moby/moby/client"
 
 	"sweep.dev/sweep/backends"
-	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/backends/host"
+	"sweep.dev/sweep/backends/provision"
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/internal/exposition"
 	"sweep.dev/sweep/internal/input"
 	"sweep.dev/sweep/internal/layout"
+	"sweep.dev/sweep/internal/lines"
 	"sweep.dev/sweep/internal/netguard"
-	"sweep.dev/sweep/internal/provision"
 )
 
 // An insideProgram is one replica that runs in somebody else's container.
@@ -197,8 +197,8 @@ func awaitLine(ctx context.Context, spec backends.Spec, d backends.Deployment, l
 			return err
 		}
 		defer log.Close()
-		found := &lineWatch{pattern: line}
-		for !found.found {
+		found := &lines.Watch{Pattern: line}
+		for !found.Found {
 			if _, err := io.Copy(found, log); err != nil { // what is there by now
 				return err
 			}
@@ -211,29 +211,6 @@ func awaitLine(ctx context.Context, spec backends.Spec, d backends.Deployment, l
 		return nil
 	}
 	return errors.New("no role has the requests")
-}
-
-// A lineWatch notes whether a whole line that matches has been written.
-type lineWatch struct {
-	pattern *regexp.Regexp
-	found   bool
-	rest    []byte // of a line that is not complete
-}
-
-func (w *lineWatch) Write(p []byte) (int, error) {
-	w.rest = append(w.rest, p...)
-	for {
-		line, after, ok := bytes.Cut(w.rest, []byte("\n"))
-		if !ok {
-			break
-		}
-		w.found = w.found || w.pattern.Match(line)
-		w.rest = after
-	}
-	if len(w.rest) > 64<<10 { // not a line that anybody waits for
-		w.rest = nil
-	}
-	return len(p), nil
 }
 
 // scrapePatience bounds the last look at the metrics.

@@ -13,8 +13,8 @@ import (
 	"github.com/moby/moby/client"
 
 	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/backends/provision"
 	"sweep.dev/sweep/internal/effect"
-	"sweep.dev/sweep/internal/provision"
 )
 
 // inside is the [provision.Provider] of servers in somebody else's container: a

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"sweep.dev/sweep/backends"
-	"sweep.dev/sweep/internal/bootstrap"
-	"sweep.dev/sweep/internal/provision"
+	"sweep.dev/sweep/backends/bootstrap"
+	"sweep.dev/sweep/backends/provision"
 )
 
 // loopbackIP is how the processes of one container reach each other.
@@ -90,7 +90,7 @@ func (i Inside) wants(spec backends.Spec, r *provision.Replica, name string) int
 	case want != 0:
 		return want + r.Place.Replica
 	case name == "" && r.Place.Replica == 0 && isEntry(spec, r.Role):
-		return defaultPort
+		return provision.EnginePort
 	default:
 		return 0
 	}
@@ -137,7 +137,7 @@ func (b *Backend) insideUnits(spec backends.Spec, pod backends.Name, place *insi
 	units := provision.PerReplica(spec, pod)
 	for _, u := range units {
 		at := &u.Replicas[0].Place
-		at.Bind, at.Host, at.Dir, at.Ports = "0.0.0.0", loopbackIP, bootstrap.FilesDir(u.Name), map[string]int{}
+		at.Bind, at.Host, at.Dir, at.Ports = provision.Everywhere, loopbackIP, bootstrap.FilesDir(u.Name), map[string]int{}
 		u.Data = place
 	}
 	// The wanted ports come first: a port that is drawn must not be one of them.

@@ -14,9 +14,9 @@ import (
 	"github.com/moby/moby/client"
 
 	"sweep.dev/sweep/backends"
-	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/backends/host"
+	"sweep.dev/sweep/backends/provision"
 	"sweep.dev/sweep/internal/effect"
-	"sweep.dev/sweep/internal/provision"
 )
 
 // A remote is access to one container.
@@ -45,7 +45,7 @@ func (p containers) Attach(ctx context.Context, i provision.Instance, u *provisi
 			return nil, err
 		}
 		// By the name that the plan has for it, where that is still the same.
-		if named, err := p.b.inspectImage(ctx, imageOf(u.Spec, at.Role)); err == nil && named.id == img.id {
+		if named, err := p.b.inspectImage(ctx, at.Role.Image); err == nil && named.id == img.id {
 			img = named
 		}
 		r.digest = img.digest
@@ -138,15 +138,13 @@ func (r *remote) wait(ctx context.Context) error {
 
 // A skipping writer drops the first bytes.
 type skipping struct {
-	w      io.Writer
-	left   int64 // to drop
-	passed int64
+	w    io.Writer
+	left int64 // to drop
 }
 
 func (s *skipping) Write(p []byte) (int, error) {
 	drop := min(int64(len(p)), s.left)
 	s.left -= drop
 	n, err := s.w.Write(p[drop:])
-	s.passed += int64(n)
 	return int(drop) + n, err
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"sweep.dev/sweep/backends"
-	"sweep.dev/sweep/internal/provision"
+	"sweep.dev/sweep/backends/provision"
 )
 
 // labelPrefix begins every label of ours. What follows is the name of the mark
@@ -28,7 +28,6 @@ const (
 	labelRun     = labelPrefix + "run_id"
 	labelPod     = labelPrefix + "pod"
 	labelExpires = labelPrefix + "expires"
-	labelDigest  = labelPrefix + "digest"
 	labelName    = labelPrefix + "name"    // the pod's backends.Name
 	labelRole    = labelPrefix + "role"    // whose container it is
 	labelReplica = labelPrefix + "replica" // "

@@ -15,8 +15,8 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/backends/backendtest"
+	"sweep.dev/sweep/backends/bootstrap"
 	"sweep.dev/sweep/backends/docker"
-	"sweep.dev/sweep/internal/bootstrap"
 	"sweep.dev/sweep/internal/secret"
 )
 

@@ -13,7 +13,7 @@ import (
 
 	"github.com/moby/moby/client"
 
-	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/backends/host"
 )
 
 // nameVar is in the environment of every process that was started inside
@@ -22,10 +22,11 @@ const nameVar = "SWEEP_DOCKER_POD"
 
 // surveyScript prints what runs in a container and who listens there, for
 // parseSurvey. It needs sh, cat, grep, tr and ls. Its argument is "all" for the
-// sockets of all processes, else only of those that carry our name.
+// sockets of all processes, with the commands of those that have any, else only for the
+// sockets of those that carry our name.
 const surveyScript = `
 for f in /proc/net/tcp /proc/net/tcp6; do
-	[ -r $f ] && echo "@tcp" && cat $f
+	[ -r $f ] && echo "@tcp" && grep " 0A " $f
 done
 echo "@stat"
 cat /proc/[0-9]*/stat 2>/dev/null
@@ -35,13 +36,24 @@ for f in $ours; do
 	echo "@environ $p"
 	tr '\n\0' ' \n' <$f 2>/dev/null; echo
 done
-[ "$1" = all ] && ours=$(ls -d /proc/[0-9]*)
-for f in $ours; do
-	p=${f#/proc/}; p=${p%/environ}
-	echo "@fd $p"
-	ls -l /proc/$p/fd 2>/dev/null
-	echo "@cmdline $p"
-	tr '\n\0' '  ' </proc/$p/cmdline 2>/dev/null; echo
+all=$1
+set --
+[ "$all" = all ] && set -- /proc/[0-9]*/fd
+[ "$all" = all ] || for f in $ours; do set -- "$@" "${f%/environ}/fd"; done
+fds=$(ls -l "$@" /proc/self/fd 2>/dev/null) # with self, there are two at least: each has its name before it
+echo "@fd"
+printf '%s\n' "$fds"
+[ "$all" = all ] || exit 0
+set -f
+IFS='
+'
+for l in $fds; do
+	case $l in
+	/proc/*/fd:) p=${l#/proc/}; p=${p%/fd:} ;;
+	*"socket:["*)
+		[ "$p" ] && echo "@cmdline $p" && tr '\n\0' '  ' </proc/$p/cmdline 2>/dev/null; echo
+		p=
+	esac
 done
 true
 `
@@ -103,6 +115,10 @@ func parseSurvey(out []byte) (survey, error) {
 			if p, ok := parseStat(line); ok {
 				s.processes[p.pid] = p
 			}
+		}
+		if dir, ok := strings.CutSuffix(line, "/fd:"); ok && part == "fd" {
+			pid, _ := strconv.Atoi(strings.TrimPrefix(dir, "/proc/"))
+			about = s.processes[pid]
 		}
 		if about == nil {
 			continue

@@ -8,14 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 
 	"sweep.dev/sweep/backends"
-	"sweep.dev/sweep/host"
-	"sweep.dev/sweep/internal/foreign"
+	"sweep.dev/sweep/backends/foreign"
+	"sweep.dev/sweep/backends/host"
 	"sweep.dev/sweep/internal/netguard"
 	"sweep.dev/sweep/internal/secret"
 )
@@ -64,6 +63,8 @@ var (
 	_ backends.Prober  = (*Backend)(nil)
 	_ backends.Guest   = (*Backend)(nil)
 	_ backends.Network = (*Backend)(nil)
+
+	_ backends.Outbound = (*Backend)(nil)
 
 	_ backends.Standing = (*Backend)(nil)
 	_ backends.Checker  = (*Backend)(nil)
@@ -136,8 +137,13 @@ func New(c Config) (*Backend, error) {
 
 // Authorize adds the key and the headers. They are for requests to this
 // server; its host dials no other.
-func (b *Backend) Authorize(h http.Header) {
+func (b *Backend) Authorize(h backends.Header) {
 	b.headers.Set(h)
+}
+
+// Destinations implements [backends.Outbound].
+func (b *Backend) Destinations() (backends.Destinations, error) {
+	return backends.Destinations{Requests: b.url, Key: b.url}, nil
 }
 
 // MayResetCache implements [backends.Guest].

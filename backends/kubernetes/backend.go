@@ -5,15 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"time"
 
 	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/backends/foreign"
+	"sweep.dev/sweep/backends/host"
 	"sweep.dev/sweep/backends/kubernetes/manifests"
-	"sweep.dev/sweep/host"
-	"sweep.dev/sweep/internal/foreign"
+	"sweep.dev/sweep/backends/kubernetes/stack"
 	"sweep.dev/sweep/internal/kubeapi"
-	"sweep.dev/sweep/stack"
 )
 
 // pauses are how long a look at the cluster waits for what.
@@ -33,7 +32,7 @@ var errSoon = errors.New("its address does not answer yet")
 
 // Authorize adds nothing: what requests carry is the deployment's, since an entry may
 // want headers of its own.
-func (b *Backend) Authorize(http.Header) {}
+func (b *Backend) Authorize(backends.Header) {}
 
 // PlainTCP implements [backends.Network].
 func (b *Backend) PlainTCP() bool { return b.url == nil || b.url.Scheme == "http" }

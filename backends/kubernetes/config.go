@@ -15,16 +15,16 @@ import (
 	"time"
 
 	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/backends/foreign"
 	"sweep.dev/sweep/backends/kubernetes/manifests"
 	"sweep.dev/sweep/backends/kubernetes/pods"
+	"sweep.dev/sweep/backends/kubernetes/stack"
 	"sweep.dev/sweep/internal/effect"
-	"sweep.dev/sweep/internal/foreign"
 	"sweep.dev/sweep/internal/kubeapi"
 	"sweep.dev/sweep/internal/manifest"
 	"sweep.dev/sweep/internal/netguard"
 	"sweep.dev/sweep/internal/secret"
 	"sweep.dev/sweep/internal/syntax"
-	"sweep.dev/sweep/stack"
 )
 
 // Kind is the backend's name in a plan.
@@ -75,6 +75,7 @@ var (
 	_ backends.Applier = (*Backend)(nil)
 
 	_ backends.Described = (*Backend)(nil)
+	_ backends.Outbound  = (*Backend)(nil)
 )
 
 // Factory makes Kubernetes backends. What they make and end in a cluster, and the logs that
@@ -233,6 +234,19 @@ func New(fx *effect.Effects, c Config) (*Backend, error) {
 		return nil, err
 	}
 	return b, nil
+}
+
+// Destinations implements [backends.Outbound]. What a cluster says is the address of its
+// stack is as good as the cluster's own.
+func (b *Backend) Destinations() (backends.Destinations, error) {
+	cluster := &url.URL{Scheme: "https", Host: "kubernetes.default.svc"} // none is configured: nothing is sent
+	if api, err := kubeapi.Connect(b.cluster); err == nil {
+		if cluster, err = url.Parse(api.Server()); err != nil {
+			return backends.Destinations{}, errors.New("backend kubernetes: the kubeconfig has no address of a server")
+		}
+	}
+	to := cmp.Or(b.url, cluster)
+	return backends.Destinations{Requests: to, Key: to, Cluster: cluster}, nil
 }
 
 // Describe implements [backends.Described].

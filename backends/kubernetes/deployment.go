@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -15,14 +14,14 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/backends/foreign"
+	"sweep.dev/sweep/backends/host"
 	"sweep.dev/sweep/backends/kubernetes/clients"
 	"sweep.dev/sweep/backends/kubernetes/manifests"
-	"sweep.dev/sweep/host"
-	"sweep.dev/sweep/internal/foreign"
+	"sweep.dev/sweep/backends/kubernetes/stack"
 	"sweep.dev/sweep/internal/kubeapi"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/finding"
-	"sweep.dev/sweep/stack"
 )
 
 // A deployment is a stack that was found: somebody else's, or that of a launch.
@@ -174,7 +173,7 @@ func (d *deployment) portOf(role string, p *stack.Pod) int {
 }
 
 // Authorize adds what every request to the entry carries.
-func (d *deployment) Authorize(h http.Header) { d.entry.headers.Set(h) }
+func (d *deployment) Authorize(h backends.Header) { d.entry.headers.Set(h) }
 
 // Roles implements [backends.Found].
 func (d *deployment) Roles() []backends.Role {

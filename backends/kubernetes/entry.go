@@ -12,10 +12,10 @@ import (
 	"slices"
 	"strings"
 
-	"sweep.dev/sweep/host"
-	"sweep.dev/sweep/internal/foreign"
+	"sweep.dev/sweep/backends/foreign"
+	"sweep.dev/sweep/backends/host"
+	"sweep.dev/sweep/backends/kubernetes/stack"
 	"sweep.dev/sweep/internal/secret"
-	"sweep.dev/sweep/stack"
 )
 
 // An entry is where requests go.

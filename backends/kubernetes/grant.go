@@ -6,7 +6,7 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/backends/kubernetes/manifests"
-	"sweep.dev/sweep/stack"
+	"sweep.dev/sweep/backends/kubernetes/stack"
 )
 
 var _ backends.Tenant = (*Backend)(nil)

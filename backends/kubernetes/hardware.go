@@ -14,9 +14,10 @@ import (
 	"strings"
 	"time"
 
-	"sweep.dev/sweep/catalog"
+	"sweep.dev/sweep/backends/kubernetes/stack"
+	"sweep.dev/sweep/engine/catalog"
+	"sweep.dev/sweep/internal/kubeapi"
 	"sweep.dev/sweep/internal/netguard"
-	"sweep.dev/sweep/stack"
 )
 
 // hardware is what a stack runs on, and with which release of its engine.
@@ -46,9 +47,7 @@ func (d *deployment) hardwareOf(ctx context.Context, s *stack.Stack) (h hardware
 	names := map[string]bool{}
 	for _, node := range slices.Sorted(maps.Keys(nodes)) {
 		var object struct {
-			Metadata struct {
-				Labels map[string]string `json:"labels"`
-			} `json:"metadata"`
+			Metadata kubeapi.Meta `json:"metadata"`
 		}
 		if node == "" || d.api.Get(ctx, "/api/v1/nodes/"+url.PathEscape(node), &object) != nil {
 			return h // of some nodes alone it would be a guess
@@ -60,7 +59,7 @@ func (d *deployment) hardwareOf(ctx context.Context, s *stack.Stack) (h hardware
 		if product == "" {
 			return h
 		}
-		names[catalogName(product)] = true
+		names[catalog.NameOfLabel(product)] = true
 	}
 	h.gpu = strings.Join(slices.Sorted(maps.Keys(names)), "+")
 	return h
@@ -75,16 +74,6 @@ func count(limits string) (n int) {
 		}
 	}
 	return n
-}
-
-// catalogName is a node's GPU in the catalogue; the label itself where it is not there.
-func catalogName(product string) string {
-	for _, g := range catalog.GPUs() {
-		if strings.EqualFold(strings.ReplaceAll(g.Product, " ", "-"), product) {
-			return g.Name
-		}
-	}
-	return product
 }
 
 // digests are what of each role ran: one digest if all containers have the same, else

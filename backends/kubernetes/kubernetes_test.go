@@ -17,13 +17,13 @@ import (
 	"go.uber.org/goleak"
 
 	"sweep.dev/sweep/backends"
-	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/backends/host"
+	"sweep.dev/sweep/backends/kubernetes/stack/stacktest"
 	"sweep.dev/sweep/internal/manifest"
 	"sweep.dev/sweep/internal/netguard"
 	"sweep.dev/sweep/internal/polltest"
 	"sweep.dev/sweep/internal/secret"
 	"sweep.dev/sweep/result"
-	"sweep.dev/sweep/stack/stacktest"
 )
 
 // Connections to the API server are kept for a while.

@@ -13,11 +13,11 @@ import (
 	"time"
 
 	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/backends/kubernetes/stack"
+	"sweep.dev/sweep/backends/kubernetes/stack/logs"
 	"sweep.dev/sweep/internal/kubeapi"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/finding"
-	"sweep.dev/sweep/stack"
-	"sweep.dev/sweep/stack/logs"
 )
 
 // How the logs of a stack are followed.

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"sweep.dev/sweep/backends/kubernetes/stack/stacktest"
 	"sweep.dev/sweep/internal/polltest"
-	"sweep.dev/sweep/stack/stacktest"
 )
 
 // running gives the containers of all pods IDs, as those that run have.

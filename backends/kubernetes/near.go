@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/backends/host"
 	"sweep.dev/sweep/backends/kubernetes/clients"
-	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/backends/kubernetes/stack"
 	"sweep.dev/sweep/internal/kubeapi"
-	"sweep.dev/sweep/stack"
-	"sweep.dev/sweep/worker"
+	"sweep.dev/sweep/load/worker"
 )
 
 // detailLoad is the namespace of load pods in a ref that is of them alone.

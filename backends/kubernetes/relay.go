@@ -10,7 +10,7 @@ import (
 	"net/url"
 	"sync"
 
-	"sweep.dev/sweep/internal/foreign"
+	"sweep.dev/sweep/backends/foreign"
 	"sweep.dev/sweep/internal/kubeapi"
 	"sweep.dev/sweep/internal/secret"
 )

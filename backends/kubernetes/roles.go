@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"sweep.dev/sweep/backends"
-	"sweep.dev/sweep/stack"
+	"sweep.dev/sweep/backends/kubernetes/stack"
 )
 
 // profileRoles are the names that engine profiles have for the roles of stacks, the best

@@ -10,11 +10,11 @@ import (
 	"sync"
 	"time"
 
-	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/backends/host"
+	"sweep.dev/sweep/backends/kubernetes/stack"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/result/finding"
-	"sweep.dev/sweep/stack"
 )
 
 // A watcher compares a stack with what it was when the watcher began.

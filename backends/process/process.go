@@ -6,8 +6,8 @@ import (
 	"fmt"
 
 	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/backends/local"
 	"sweep.dev/sweep/internal/effect"
-	"sweep.dev/sweep/internal/local"
 	"sweep.dev/sweep/internal/secret"
 )
 

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"sweep.dev/sweep/backends"
-	"sweep.dev/sweep/host"
-	"sweep.dev/sweep/internal/provision"
-	"sweep.dev/sweep/internal/runpodapi"
+	"sweep.dev/sweep/backends/host"
+	"sweep.dev/sweep/backends/provision"
+	"sweep.dev/sweep/backends/runpodapi"
 )
 
 // recent is how old a list of the account may be from which a pod's address is

@@ -9,9 +9,9 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/backends/backendtest"
-	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/backends/host"
+	"sweep.dev/sweep/backends/runpodapi"
 	"sweep.dev/sweep/internal/polltest"
-	"sweep.dev/sweep/internal/runpodapi"
 )
 
 // access is how a pod is reached as another process of the account has it, which

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/internal/secret"
 )
 
@@ -90,29 +91,6 @@ const (
 	defaultBase  = "https://api.runpod.io/v2"
 	defaultMount = "/workspace"
 )
-
-// known checks an address that a plan names. A plan may be a stranger's, and the
-// account's key must not go to a stranger's host. The owner of the key can allow
-// another address in the environment.
-func (c *Config) known(env func(string) (string, bool)) error {
-	if c.BaseURL == "" {
-		return nil
-	}
-	u, err := baseURL(c.BaseURL)
-	if err != nil {
-		return fmt.Errorf("backend runpod: base_url: %w", err)
-	}
-	name := u.Hostname()
-	if isLoopback(name) || name == "runpod.io" || strings.HasSuffix(name, ".runpod.io") || strings.HasSuffix(name, ".runpod.dev") {
-		return nil
-	}
-	if own, ok := env(baseVar); ok {
-		if o, err := url.Parse(own); err == nil && o.Scheme == u.Scheme && o.Host == u.Host {
-			return nil
-		}
-	}
-	return fmt.Errorf("backend runpod: base_url: %s is not RunPod's address, and a plan must not send the key there: set %s in the environment", u.Host, baseVar)
-}
 
 // fromEnv fills in the key and the address that a plan leaves out.
 func (c *Config) fromEnv(env func(string) (string, bool)) {
@@ -255,6 +233,25 @@ func secureURL(text string) (*url.URL, error) {
 		return u, nil
 	}
 	return nil, errors.New("want https; http is for this machine alone")
+}
+
+// Destinations implements [backends.Outbound]. Of a proxy that is not RunPod's own the host
+// must be known before there is a pod.
+func (b *Backend) Destinations() (to backends.Destinations, err error) {
+	if to.Key, err = baseURL(b.BaseURL); err != nil {
+		return to, err
+	}
+	to.Service, to.Default = true, keyVar
+	if b.ProxyURL == DefaultConfig.ProxyURL {
+		return to, nil
+	}
+	scheme, rest, _ := strings.Cut(b.ProxyURL, "://")
+	host, _, _ := strings.Cut(rest, "/")
+	if strings.Contains(host, "{") {
+		return to, fmt.Errorf("backend runpod: proxy_url: %s is not RunPod's proxy: write {pod} and {port} behind the host, as in https://proxy.example.com/{pod}-{port}", b.ProxyURL)
+	}
+	to.Requests = &url.URL{Scheme: scheme, Host: host}
+	return to, nil
 }
 
 func isLoopback(host string) bool {

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"sweep.dev/sweep/backends"
-	"sweep.dev/sweep/internal/bootstrap"
-	"sweep.dev/sweep/internal/runpodapi"
+	"sweep.dev/sweep/backends/bootstrap"
+	"sweep.dev/sweep/backends/runpodapi"
 )
 
 // fresh is how long a pod that was just made may be unknown to the API's own

@@ -4,14 +4,14 @@ import (
 	"fmt"
 
 	"sweep.dev/sweep/backends"
-	"sweep.dev/sweep/catalog"
-	"sweep.dev/sweep/internal/runpodapi"
+	"sweep.dev/sweep/backends/runpodapi"
+	"sweep.dev/sweep/engine/catalog"
 )
 
 // runpodID is what RunPod calls a GPU of the catalogue.
 func runpodID(name string) (string, error) {
 	if _, ok := catalog.GPUByName(name); !ok {
-		return "", fmt.Errorf("%w: the catalogue has no GPU %q (sweep gpus)", backends.ErrSpec, name)
+		return "", fmt.Errorf("%w: the catalogue has no GPU %q (sweep list gpus)", backends.ErrSpec, name)
 	}
 	id, ok := runpodapi.GPUID(name)
 	if !ok {

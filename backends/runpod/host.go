@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/backends"
-	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/backends/host"
 )
 
 // A podHost is the pod as the network shows it.
@@ -57,17 +57,11 @@ func (h *podHost) Dial(ctx context.Context, network, addr string) (net.Conn, err
 
 // Exec runs nvidia-smi or amd-smi in the pod, by its agent.
 func (h *podHost) Exec(ctx context.Context, argv ...string) ([]byte, error) {
-	if h.r.agent == nil {
-		return nil, host.ErrNotSupported
-	}
 	return h.r.agent.Exec(ctx, argv...)
 }
 
 // Samples returns the output of nvidia-smi in the pod, each second, by its agent.
 func (h *podHost) Samples(ctx context.Context, offset int64) (io.ReadCloser, error) {
-	if h.r.agent == nil {
-		return nil, host.ErrNotSupported
-	}
 	return h.r.agent.Samples(ctx, offset)
 }
 

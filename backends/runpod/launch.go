@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"sweep.dev/sweep/backends"
-	"sweep.dev/sweep/internal/provision"
-	"sweep.dev/sweep/internal/runpodapi"
+	"sweep.dev/sweep/backends/provision"
+	"sweep.dev/sweep/backends/runpodapi"
 )
 
 // maxCreates bounds the creates of one launch: what is turned away by a limit
@@ -54,7 +54,7 @@ func imageOf(spec backends.Spec) string {
 			return role.Image
 		}
 	}
-	return spec.Image
+	return ""
 }
 
 // Launch rents a pod of the first candidate that can be had and returns once its

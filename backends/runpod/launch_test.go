@@ -16,14 +16,15 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/backends/backendtest"
-	"sweep.dev/sweep/host"
-	"sweep.dev/sweep/internal/runpodapi"
+	"sweep.dev/sweep/backends/host"
+	"sweep.dev/sweep/backends/runpodapi"
 	"sweep.dev/sweep/internal/secret"
 )
 
 // A launch that is given up while the pod is provisioned gives the pod back and
 // says why.
 func TestLaunch_givenUp(t *testing.T) {
+	t.Parallel()
 	e := emulator(t, "slow-provision=60s")
 	b := backend(t, e)
 	enough := errors.New("enough")
@@ -46,6 +47,7 @@ func TestLaunch_givenUp(t *testing.T) {
 
 // A create whose answer never came is found by its name alone, also late.
 func TestTerminate_byName(t *testing.T) {
+	t.Parallel()
 	e := emulator(t, "create-late=1s")
 	b := backend(t, e)
 	s := spec(t)
@@ -68,6 +70,7 @@ func TestTerminate_byName(t *testing.T) {
 // Without the bootstrap the engine gets the bare command line, and the key all
 // the same.
 func TestLaunch_bare(t *testing.T) {
+	t.Parallel()
 	e := emulator(t)
 	d := launch(t, backend(t, e, func(c *Config) { c.Bootstrap = false }), spec(t), &backendtest.Ledger{})
 	reaches(t, d)
@@ -94,6 +97,7 @@ func TestLaunch_bare(t *testing.T) {
 
 // Nothing but the pod is dialled with its host.
 func TestDial(t *testing.T) {
+	t.Parallel()
 	e := emulator(t)
 	other := httptest.NewServer(http.NotFoundHandler())
 	defer other.Close()
@@ -169,6 +173,7 @@ func (p *portless) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // Where a host has no TCP ports the pod is given back and rented again behind
 // the proxy, which the row tells; and so it does of a price above the quote.
 func TestLaunch_fallback(t *testing.T) {
+	t.Parallel()
 	account := &portless{}
 	server := httptest.NewServer(account)
 	t.Cleanup(server.Close)

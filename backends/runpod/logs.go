@@ -10,13 +10,11 @@ import (
 	"strings"
 	"time"
 
-	"sweep.dev/sweep/internal/runpodapi"
+	"sweep.dev/sweep/backends/runpodapi"
 )
 
 // Bounds of a log stream.
 const (
-	idleLog     = 60 * time.Second // without a line, before it is opened again
-	maxLogLine  = 1 << 20          // bytes of one event
 	systemLines = 500
 	systemTime  = 3 * time.Second        // the stream never ends by itself
 	systemQuiet = 500 * time.Millisecond // after a line: that was what there is

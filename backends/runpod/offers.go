@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"sweep.dev/sweep/backends"
-	"sweep.dev/sweep/internal/runpodapi"
+	"sweep.dev/sweep/backends/runpodapi"
 )
 
 // An offer is a candidate as the catalogue has it now.

@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"sweep.dev/sweep/backends"
-	"sweep.dev/sweep/internal/bootstrap"
-	"sweep.dev/sweep/internal/provision"
-	"sweep.dev/sweep/internal/runpodapi"
+	"sweep.dev/sweep/backends/bootstrap"
+	"sweep.dev/sweep/backends/provision"
+	"sweep.dev/sweep/backends/runpodapi"
 )
 
 // pods is the [provision.Provider] of an account: a unit is a pod.

@@ -14,10 +14,10 @@ import (
 	"time"
 
 	"sweep.dev/sweep/backends"
-	"sweep.dev/sweep/host"
-	"sweep.dev/sweep/internal/bootstrap"
-	"sweep.dev/sweep/internal/provision"
-	"sweep.dev/sweep/internal/runpodapi"
+	"sweep.dev/sweep/backends/bootstrap"
+	"sweep.dev/sweep/backends/host"
+	"sweep.dev/sweep/backends/provision"
+	"sweep.dev/sweep/backends/runpodapi"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/finding"
 )

@@ -7,9 +7,9 @@ import (
 	"io"
 	"time"
 
-	"sweep.dev/sweep/internal/bootstrap"
+	"sweep.dev/sweep/backends/bootstrap"
+	"sweep.dev/sweep/backends/runpodapi"
 	"sweep.dev/sweep/internal/effect"
-	"sweep.dev/sweep/internal/runpodapi"
 )
 
 // agentPause is between two questions to an agent that does not answer.

@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	"sweep.dev/sweep/backends"
-	"sweep.dev/sweep/internal/provision"
-	"sweep.dev/sweep/internal/runpodapi"
+	"sweep.dev/sweep/backends/provision"
+	"sweep.dev/sweep/backends/runpodapi"
 )
 
 // Limits of one create.

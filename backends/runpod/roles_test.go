@@ -13,10 +13,10 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/backends/backendtest"
-	"sweep.dev/sweep/internal/bootstrap"
+	"sweep.dev/sweep/backends/bootstrap"
+	"sweep.dev/sweep/backends/provision"
 	"sweep.dev/sweep/internal/polltest"
 	"sweep.dev/sweep/internal/procfs"
-	"sweep.dev/sweep/internal/provision"
 )
 
 // several is a spec of a frontend and two workers, of which each says which it is.
@@ -93,6 +93,7 @@ func TestAdopt_several(t *testing.T) {
 
 // An image that cannot start several servers says so.
 func TestLine_noPython(t *testing.T) {
+	t.Parallel()
 	r := &remote{unit: &provision.Unit{Replicas: make([]*provision.Replica, 2)}}
 	const said = "sweep-bootstrap: no python3: no agent and no heartbeat, the lifetime alone ends this pod"
 	err := r.line(0, said)

@@ -40,10 +40,10 @@ import (
 	"time"
 
 	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/backends/provision"
+	"sweep.dev/sweep/backends/runpodapi"
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/internal/netguard"
-	"sweep.dev/sweep/internal/provision"
-	"sweep.dev/sweep/internal/runpodapi"
 )
 
 // A Backend is one RunPod account.
@@ -70,6 +70,7 @@ var (
 	_ backends.Adopter    = (*Backend)(nil)
 	_ backends.Accessor   = (*Backend)(nil)
 	_ backends.Network    = (*Backend)(nil)
+	_ backends.Outbound   = (*Backend)(nil)
 )
 
 // Factory makes RunPod backends. What a plan leaves out of the key and the
@@ -96,9 +97,6 @@ func Factory(fx *effect.Effects) backends.Factory {
 		New: func(decode func(any) error) (backends.Backend, error) {
 			c := DefaultConfig
 			if err := decode(&c); err != nil {
-				return nil, err
-			}
-			if err := c.known(os.LookupEnv); err != nil {
 				return nil, err
 			}
 			c.fromEnv(os.LookupEnv)

@@ -17,14 +17,14 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/backends/backendtest"
+	"sweep.dev/sweep/backends/bootstrap"
+	"sweep.dev/sweep/backends/host"
 	"sweep.dev/sweep/backends/runpod/runpodtest"
 	"sweep.dev/sweep/backends/runpod/runpodtest/podtest"
-	"sweep.dev/sweep/host"
-	"sweep.dev/sweep/internal/bootstrap"
+	"sweep.dev/sweep/backends/runpodapi"
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/internal/polltest"
 	"sweep.dev/sweep/internal/procfs"
-	"sweep.dev/sweep/internal/runpodapi"
 	"sweep.dev/sweep/internal/secret"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/finding"
@@ -76,6 +76,9 @@ func backend(t *testing.T, e *runpodtest.Emulator, change ...func(*Config)) *Bac
 	return b
 }
 
+// bare spares what starts many pods the bootstrap in each of them.
+func bare(c *Config) { c.Bootstrap = false }
+
 func configOf(key, url, proxyURL string) Config {
 	c := DefaultConfig
 	c.Key, c.BaseURL, c.ProxyURL = secret.New("${RUNPOD_API_KEY}", key), url, proxyURL
@@ -98,10 +101,11 @@ func rentedSpec(s backends.Spec) backends.Spec {
 }
 
 func TestContract(t *testing.T) {
+	t.Parallel()
 	e := emulator(t)
 	backendtest.Run(t, func(t *testing.T) (backends.Backend, backends.Spec) {
 		return backend(t, e), spec(t)
-	}, backendtest.Remote(), backendtest.CrashWith(crash), backendtest.SpoilWith(func(s *backends.Spec) {
+	}, backendtest.Remote(), backendtest.Provisioned(), backendtest.CrashWith(crash), backendtest.SpoilWith(func(s *backends.Spec) {
 		s.Roles = slices.Clone(s.Roles)
 		s.Roles[0].Image = ""
 	}), backendtest.Killed(e.Key()+" "+e.URL()+" "+e.ProxyURL(), effect.RunpodCreate, effect.RunpodRead, effect.AgentStart))
@@ -208,6 +212,7 @@ func TestLaunch_price(t *testing.T) {
 
 // Each fault of RunPod on a create ends in one pod, and in none after Stop.
 func TestLaunch_misbehaviour(t *testing.T) {
+	t.Parallel()
 	for _, fault := range []string{
 		"create-500-but-creates", "create-hangs", "create-drops-connection", "create-late=1s", "double-create", "create-500=1",
 		"list-lag=1s", "get-404-after-create=1s", "slow-provision=500ms", "429=2", "read-500=3", "html-502=2",
@@ -216,7 +221,7 @@ func TestLaunch_misbehaviour(t *testing.T) {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
 			e := emulator(t, fault)
-			b := backend(t, e, func(c *Config) { c.Candidates = []Candidate{{}, {}} })
+			b := backend(t, e, bare, func(c *Config) { c.Candidates = []Candidate{{}, {}} })
 			var l backendtest.Ledger
 			s := spec(t)
 			d, err := b.Launch(t.Context(), s, &l)
@@ -263,6 +268,7 @@ func reaches(t *testing.T, d backends.Deployment) {
 
 // Pods that cannot be used are given back, and the error says why.
 func TestLaunch_unusable(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		fault, want string
 		class       error
@@ -295,6 +301,7 @@ func TestLaunch_unusable(t *testing.T) {
 
 // A pod that ends while it is measured is noticed.
 func TestDone(t *testing.T) {
+	t.Parallel()
 	for fault, want := range map[string]string{"pod-dies=1s": "exited", "pod-vanishes=1s": "not listed any more"} {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
@@ -314,6 +321,7 @@ func TestDone(t *testing.T) {
 
 // A DELETE that is refused leaves the pod with its id and price in the error.
 func TestStop_refused(t *testing.T) {
+	t.Parallel()
 	e := emulator(t)
 	d := launch(t, backend(t, e), spec(t), &backendtest.Ledger{})
 	e.SetFaults("delete-403")
@@ -328,6 +336,7 @@ func TestStop_refused(t *testing.T) {
 
 // The proxy is used where the plan says so, and the row tells.
 func TestLaunch_proxy(t *testing.T) {
+	t.Parallel()
 	e := emulator(t)
 	d := launch(t, backend(t, e, func(c *Config) { c.Network = networkProxy }), spec(t), &backendtest.Ledger{})
 	reaches(t, d)
@@ -339,6 +348,7 @@ func TestLaunch_proxy(t *testing.T) {
 
 // A kept pod is taken over with its own secrets, by another process.
 func TestAdopt(t *testing.T) {
+	t.Parallel()
 	e := emulator(t)
 	s := spec(t)
 	s.Digest = "digest"
@@ -396,6 +406,7 @@ func agentAnswers(t *testing.T, b *Backend, d rented) *bootstrap.Agent {
 
 // Pods that are not sweep's are neither listed nor touched.
 func TestList_foreign(t *testing.T) {
+	t.Parallel()
 	e := emulator(t)
 	e.Foreign(5)
 	b := backend(t, e)
@@ -409,6 +420,7 @@ func TestList_foreign(t *testing.T) {
 }
 
 func TestPause(t *testing.T) {
+	t.Parallel()
 	e := emulator(t)
 	b := backend(t, e)
 	d := launch(t, b, spec(t), &backendtest.Ledger{})
@@ -431,6 +443,7 @@ func TestPause(t *testing.T) {
 
 // A ref of another API proves nothing by its absence here.
 func TestTerminate_elsewhere(t *testing.T) {
+	t.Parallel()
 	e := emulator(t)
 	b := backend(t, e)
 	ref := backends.Ref{Kind: Kind, ID: "x", Details: map[string]string{"base_url": "https://api.runpod.io/v2"}}
@@ -440,6 +453,7 @@ func TestTerminate_elsewhere(t *testing.T) {
 }
 
 func TestQuote(t *testing.T) {
+	t.Parallel()
 	e := emulator(t)
 	b := backend(t, e, func(c *Config) {
 		c.MoveGPU = true
@@ -463,7 +477,7 @@ func TestQuote(t *testing.T) {
 func TestStop_young(t *testing.T) {
 	t.Parallel()
 	e := emulator(t)
-	b := backend(t, e, func(c *Config) { c.Patience = 2 * time.Minute }) // new for a minute
+	b := backend(t, e, bare, func(c *Config) { c.Patience = 2 * time.Minute }) // new for a minute
 	pods := launchMany(t, b, 3)
 	began := time.Now()
 	var stopped sync.WaitGroup
@@ -567,8 +581,9 @@ func TestTerminate_duplicates(t *testing.T) {
 
 // Deletes are sent at once, whatever else is being asked.
 func TestStop_eightAtOnce(t *testing.T) {
+	t.Parallel()
 	e := emulator(t)
-	b := backend(t, e, func(c *Config) { c.Rate = 600 })
+	b := backend(t, e, bare, func(c *Config) { c.Rate = 600 })
 	pods := launchMany(t, b, 8)
 	began := time.Now()
 	done := make(chan struct{})

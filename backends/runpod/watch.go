@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/backends"
-	"sweep.dev/sweep/internal/runpodapi"
+	"sweep.dev/sweep/backends/runpodapi"
 )
 
 // A watch is what was seen of one pod so far, and finds out when something is

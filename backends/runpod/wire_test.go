@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/backends/backendtest"
-	"sweep.dev/sweep/internal/bootstrap/wiretest"
+	"sweep.dev/sweep/backends/bootstrap/wiretest"
 )
 
 // TestWire captures all requests to a pod's agent: they hold no secret, and the

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"sweep.dev/sweep/backends"
-	"sweep.dev/sweep/catalog"
+	"sweep.dev/sweep/engine/catalog"
 )
 
 // Check implements [backends.Checker]: it finds the roles that the simulator does

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"sweep.dev/sweep/backends"
-	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/backends/host"
 	"sweep.dev/sweep/internal/gpustate"
 	"sweep.dev/sweep/internal/netguard"
 )

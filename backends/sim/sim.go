@@ -14,10 +14,10 @@ import (
 	"time"
 
 	"sweep.dev/sweep/backends"
-	"sweep.dev/sweep/catalog"
+	"sweep.dev/sweep/backends/local"
+	"sweep.dev/sweep/engine/catalog"
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/internal/layout"
-	"sweep.dev/sweep/internal/local"
 	engine "sweep.dev/sweep/sim"
 	"sweep.dev/sweep/sim/core"
 	"sweep.dev/sweep/sim/fitted"
@@ -34,7 +34,7 @@ type Config struct {
 	Faults     []string      `yaml:"faults,omitempty" doc:"Faults to simulate, as sweep sim --help lists them." default:"nothing" example:"['stall=2:300ms']"`
 	RequestLog bool          `yaml:"request_log,omitempty" doc:"Each server writes the requests that it gets to a file beside its log." default:"false" example:"true"`
 	Devices    []float64     `yaml:"devices,omitempty" doc:"Simulated cards that launches get by turns, each by how fast it is beside others of its kind. Each has a UUID of its own, the same at each of its turns." default:"a new card at each launch, all alike" min:"0.01" max:"100" example:"[1, 0.9, 1.05]"`
-	Fitted     string        `yaml:"fitted,omitempty" doc:"File of sweep fit, whose measured rates the servers have instead of those of the data sheet. A relative path is of the working directory." default:"none" example:"l4-vllm.json"`
+	Fitted     string        `yaml:"fitted,omitempty" doc:"File of sweep sim fit, whose measured rates the servers have instead of those of the data sheet. A relative path is of the working directory." default:"none" example:"l4-vllm.json"`
 	CPUs       []int         `yaml:"cpus,omitempty" doc:"CPUs that the servers may run on (Linux)." default:"all" min:"0" example:"[0, 1]"`
 }
 

@@ -7,8 +7,8 @@ import (
 	"strconv"
 
 	"sweep.dev/sweep/backends"
-	"sweep.dev/sweep/host"
-	"sweep.dev/sweep/internal/provision"
+	"sweep.dev/sweep/backends/host"
+	"sweep.dev/sweep/backends/provision"
 )
 
 // Access implements [backends.Accessor] from the environment of the pod's
@@ -81,7 +81,7 @@ func (b *Backend) reach(a *backends.Access) {
 		a.Tunnel = append(a.Tunnel, "-i", b.c.Key)
 	}
 	if usual, err := expand(Defaults().KnownHosts); err != nil || b.c.KnownHosts != usual {
-		a.Tunnel = append(a.Tunnel, "-o", "UserKnownHostsFile="+b.c.KnownHosts)
+		a.Tunnel = append(a.Tunnel, "-o", b.c.knownHostsOption())
 	}
 	a.Tunnel = append(a.Tunnel, b.c.User+"@"+b.c.Host)
 }

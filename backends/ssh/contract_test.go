@@ -43,6 +43,7 @@ func spec(t *testing.T) backends.Spec {
 }
 
 func TestContract(t *testing.T) {
+	t.Parallel()
 	s := server(t)
 	workdir := t.TempDir()
 	at, err := json.Marshal(login{s.Port, s.User, s.Key, s.KnownHosts, workdir})
@@ -51,7 +52,7 @@ func TestContract(t *testing.T) {
 	}
 	backendtest.Run(t, func(t *testing.T) (backends.Backend, backends.Spec) {
 		return configure(t, s, func(c *ssh.Config) { c.Workdir = workdir }), spec(t)
-	}, backendtest.CrashWith(func(t *testing.T, d backends.Deployment) {
+	}, backendtest.Provisioned(), backendtest.CrashWith(func(t *testing.T, d backends.Deployment) {
 		kill(t, engine(t, d))
 	}), backendtest.Killed(string(at), effect.SSHDial, effect.SSHRead, effect.SSHStart))
 	// A name that is used up stays, for a day.

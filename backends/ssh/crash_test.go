@@ -131,6 +131,7 @@ func config(t *testing.T, change ...func(*ssh.Config)) (ssh.Config, *ssh.Backend
 
 // A server that kill -9 leaves behind is found by its owner, and by its name alone, and ended.
 func TestLeftover(t *testing.T) {
+	t.Parallel()
 	c, b := config(t)
 	ref, mine := orphan(t, b, c, 10*time.Minute)
 	if len(pod(ref.Name)) == 0 {
@@ -166,6 +167,7 @@ func TestLeftover(t *testing.T) {
 // Without us a pod ends: at its expiry time, and if the host has python3, as soon
 // as it misses our heartbeat.
 func TestDeadMan(t *testing.T) {
+	t.Parallel()
 	for name, e := range map[string]assignment{
 		"lifetime":  {Heartbeat: time.Hour, Life: 8 * time.Second},
 		"heartbeat": {Heartbeat: 4 * time.Second, Life: time.Hour},

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	gossh "golang.org/x/crypto/ssh"
@@ -161,16 +162,35 @@ func (k *knownHost) check(name string, remote net.Addr, key gossh.PublicKey) err
 	case len(unknown.Want) == 0:
 		return fmt.Errorf("%w: the host is not in %s; it shows %s. If that is its key, then\n  %s\nor log in once with\n  %s",
 			backends.ErrRefused, c.KnownHosts, print,
-			fmt.Sprintf("ssh-keyscan -p %d %s >> %s", c.Port, c.Host, plaintext.Word(c.KnownHosts)),
-			fmt.Sprintf("ssh -p %d -o UserKnownHostsFile=%s %s@%s true", c.Port, plaintext.Word(c.KnownHosts), c.User, c.Host))
+			command("ssh-keyscan", "-p", strconv.Itoa(c.Port), c.Host)+" >> "+plaintext.Word(c.KnownHosts),
+			command("ssh", "-p", strconv.Itoa(c.Port), "-o", c.knownHostsOption(), c.User+"@"+c.Host, "true"))
 	default:
 		var at []string
 		for _, w := range unknown.Want {
 			at = append(at, fmt.Sprintf("%s:%d", w.Filename, w.Line))
 		}
-		return fmt.Errorf("%w: THE HOST'S KEY HAS CHANGED: it shows %s, which is not the one in %s. The connection may be intercepted. Only if you know why the key changed, remove the old key with\n  ssh-keygen -R %s -f %s",
-			backends.ErrRefused, print, strings.Join(at, ", "), plaintext.Word(knownhosts.Normalize(k.b.address())), plaintext.Word(c.KnownHosts))
+		return fmt.Errorf("%w: THE HOST'S KEY HAS CHANGED: it shows %s, which is not the one in %s. The connection may be intercepted. Only if you know why the key changed, remove the old key with\n  %s",
+			backends.ErrRefused, print, strings.Join(at, ", "), command("ssh-keygen", "-R", knownhosts.Normalize(k.b.address()), "-f", c.KnownHosts))
 	}
+}
+
+// command returns a command line for a person to paste.
+func command(list ...string) string {
+	quoted := make([]string, len(list))
+	for i, word := range list {
+		quoted[i] = plaintext.Word(word)
+	}
+	return strings.Join(quoted, " ")
+}
+
+// knownHostsOption returns the option of ssh that names the file of known hosts. ssh
+// takes several files there, so it splits at spaces that are not quoted.
+func (c Config) knownHostsOption() string {
+	path := c.KnownHosts
+	if strings.ContainsAny(path, " \t") {
+		path = `"` + path + `"`
+	}
+	return "UserKnownHostsFile=" + path
 }
 
 // keySource is where our keys come from, for people.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/backends"
-	"sweep.dev/sweep/internal/provision"
+	"sweep.dev/sweep/backends/provision"
 )
 
 // watchEvery is the time between two looks at a log.

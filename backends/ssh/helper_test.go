@@ -11,7 +11,7 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/backends/backendtest"
-	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/backends/host"
 	"sweep.dev/sweep/internal/polltest"
 	"sweep.dev/sweep/internal/procfs"
 )

@@ -46,7 +46,7 @@ sw_stat() {
 sw_marked() {
 	grep -lF "SWEEP_SSH_POD=$1" /proc/[0-9]*/environ 2>/dev/null | while IFS= read -r sw_file; do
 		pid=${sw_file#/proc/} pid=${pid%/environ}
-		name=$(tr '\0' '\n' 2>/dev/null <"$sw_file" | sed -n 's/^SWEEP_SSH_POD=\(sw-[a-z0-9][A-Za-z0-9._-]*\)$/\1/p' | head -n 1)
+		name=$(tr '\0' '\n' 2>/dev/null <"$sw_file" | sed -n '/^SWEEP_SSH_POD=sw-[a-z0-9][A-Za-z0-9._-]*$/{s/^SWEEP_SSH_POD=//p;q;}')
 		case $name in "$1"*) ;; *) continue ;; esac
 		sw_stat "$pid" || continue
 		[ "$state" != Z ] && sw_say "$name $pid $start $session"
@@ -112,13 +112,10 @@ sw_survey() {
 # sw_free PORT...: fails if one is taken. A port that only has connections
 # from here counts too: a server could not listen on it.
 sw_free() {
-	for port; do
-		hex=$(printf '%04X' "$port")
-		if cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | awk -v p=":$hex" '
-			substr($2, length($2) - 4) == p && $4 != "06" { taken = 1 } END { exit !taken }'; then
-			sw_fail 91 "port $port is in use"
-		fi
-	done
+	sw_taken=$(cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | awk -v ports="$*" '
+		BEGIN { n = split(ports, p, " "); for (i = 1; i <= n; i++) hex[sprintf(":%04X", p[i])] = p[i] }
+		(substr($2, length($2) - 4) in hex) && $4 != "06" { print hex[substr($2, length($2) - 4)] }' | head -n 1)
+	[ -z "$sw_taken" ] || sw_fail 91 "port $sw_taken is in use"
 }
 
 # sw_leader is the first process of a session. It writes down who it is before

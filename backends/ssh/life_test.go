@@ -17,8 +17,8 @@ import (
 	"time"
 
 	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/backends/host"
 	"sweep.dev/sweep/backends/ssh"
-	"sweep.dev/sweep/host"
 	"sweep.dev/sweep/internal/polltest"
 	"sweep.dev/sweep/internal/procfs"
 	"sweep.dev/sweep/internal/secret"
@@ -26,6 +26,7 @@ import (
 
 // Every argument and variable arrives byte by byte, whatever is in it.
 func TestLaunch_bytes(t *testing.T) {
+	t.Parallel()
 	var every []byte
 	for b := 1; b < 256; b++ {
 		every = append(every, byte(b))
@@ -49,6 +50,7 @@ func TestLaunch_bytes(t *testing.T) {
 
 // A secret is in the engine's environment and nowhere else on the host.
 func TestLaunch_secrets(t *testing.T) {
+	t.Parallel()
 	const canary = "s3cr3t-c4n4ry-of-the-host"
 	workdir := t.TempDir()
 	b := configure(t, server(t), func(c *ssh.Config) {
@@ -125,6 +127,7 @@ func TestLaunch_secrets(t *testing.T) {
 }
 
 func TestExec(t *testing.T) {
+	t.Parallel()
 	d, _ := launch(t, configure(t, server(t)), spec(t))
 	h := d.Host("server", 0)
 	if out, err := h.Exec(t.Context(), "sh", "-c", "echo out; echo err >&2"); err != nil || string(out) != "out\n" {
@@ -139,7 +142,7 @@ func TestExec(t *testing.T) {
 	if _, err := h.Exec(t.Context()); err == nil {
 		t.Error("nothing was run")
 	}
-	out, err := h.Exec(t.Context(), "sh", "-c", "while :; do echo 0123456789abcdef; done")
+	out, err := h.Exec(t.Context(), "sh", "-c", "line=$(printf '%01023d' 0); while :; do echo $line; done")
 	if err == nil || !strings.Contains(err.Error(), "more than 4 MiB") || len(out) != 4<<20 {
 		t.Errorf("endless output: %d bytes, %v", len(out), err)
 	}
@@ -159,6 +162,7 @@ func TestExec(t *testing.T) {
 // An engine that neither hears SIGTERM nor can be recognized by its environment
 // ends all the same, and a stranger does not.
 func TestStop_stubborn(t *testing.T) {
+	t.Parallel()
 	s := spec(t)
 	s.Grace = time.Second
 	file := filepath.Join(t.TempDir(), "pids")
@@ -203,6 +207,7 @@ func TestStop_stubborn(t *testing.T) {
 
 // Directly reached, a server wants a key, which no other has.
 func TestDirect(t *testing.T) {
+	t.Parallel()
 	b := configure(t, server(t), func(c *ssh.Config) { c.Network = "direct" })
 	sp := spec(t)
 	sp.Roles[0].KeyEnv = "VLLM_API_KEY"
@@ -231,6 +236,7 @@ func TestDirect(t *testing.T) {
 // A server on the loopback of its host has the tunnel that leads there, for each
 // of its replicas.
 func TestAccess_tunnel(t *testing.T) {
+	t.Parallel()
 	b := configure(t, server(t))
 	sp := spec(t)
 	sp.Roles[0].Replicas = 2
@@ -257,6 +263,7 @@ func TestAccess_tunnel(t *testing.T) {
 
 // A kept pod goes on without us, and the next run takes it over.
 func TestKeepAndAdopt(t *testing.T) {
+	t.Parallel()
 	s := server(t)
 	b := configure(t, s, func(c *ssh.Config) { c.Network = "direct" })
 	sp := spec(t)
@@ -300,9 +307,8 @@ func TestKeepAndAdopt(t *testing.T) {
 	if header.Get("Authorization") != "Bearer "+key {
 		t.Error("the key is not the pod's")
 	}
-	if text := logOf(t, a); !strings.Contains(text, "listening on") {
-		t.Errorf("its log: %q", text)
-	}
+	// On a busy machine the log may come later than Logs waits for it.
+	polltest.Until(t, "its log", func() bool { return strings.Contains(logOf(t, a), "listening on") })
 	stop(t, a)
 	if err := a.(backends.Keeper).Keep(t.Context(), next.Expires.Add(-time.Minute)); err == nil {
 		t.Error("Keep of what is stopped: no error")
@@ -317,6 +323,7 @@ func TestKeepAndAdopt(t *testing.T) {
 
 // Two roles, one with two replicas: all are reached, and the end of one is told.
 func TestLaunch_roles(t *testing.T) {
+	t.Parallel()
 	sp := spec(t)
 	router := sp.Roles[0]
 	router.Name = "router"

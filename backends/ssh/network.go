@@ -2,7 +2,7 @@ package ssh
 
 import (
 	"sweep.dev/sweep/backends"
-	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/backends/host"
 )
 
 var _ backends.Network = (*Backend)(nil)

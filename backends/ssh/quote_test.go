@@ -3,11 +3,14 @@ package ssh
 import (
 	"bytes"
 	"errors"
+	"net"
 	"os/exec"
+	"strconv"
 	"strings"
 	"testing"
 
 	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/internal/slow"
 )
 
 // shells are those of this machine that a host may have as /bin/sh.
@@ -41,7 +44,7 @@ func TestQuote(t *testing.T) {
 	}
 	list := []string{
 		"", "a", " ", "'", "''", `\`, `\'`, `"`, "$HOME", "`id`", "$(id)", "a b\tc\nd", "-n", "--", "*", "~", "#", "!", "&;|<>()",
-		"\r\n", "ü", "\xff\xfe", "\x81\x82\x88", string(every), strings.Repeat("x'y\n", 30000),
+		"\r\n", "ü", "\xff\xfe", "\x81\x82\x88", string(every), strings.Repeat("x'y\n", 10_000), // longer than a pipe
 	}
 	for _, shell := range shells(t) {
 		if got, want := told(t, shell, list), strings.Join(list, "\x00")+"\x00"; got != want {
@@ -89,7 +92,11 @@ func TestFolder(t *testing.T) {
 func TestLibrary_cutOff(t *testing.T) {
 	const call = "sw_say done\n"
 	whole := library + call
-	for cut := len(library) - 200; cut < len(whole)-2; cut++ {
+	step := 9
+	if slow.Tests {
+		step = 1
+	}
+	for cut := len(library) - 200; cut < len(whole)-2; cut += step {
 		cmd := exec.Command("/bin/sh")
 		cmd.Stdin = strings.NewReader(whole[:cut])
 		if out, _ := cmd.Output(); bytes.Contains(out, []byte("done")) {
@@ -101,6 +108,32 @@ func TestLibrary_cutOff(t *testing.T) {
 		cmd.Stdin = strings.NewReader(whole)
 		if out, err := cmd.Output(); err != nil || string(out) != greeting+"done\n" {
 			t.Errorf("%s: %q, %v", shell[0], out, err)
+		}
+	}
+}
+
+// A port that somebody has is named.
+func TestLibrary_free(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	taken := strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+	for _, shell := range shells(t) {
+		for ports, want := range map[string]string{"": "", "1 2": "", "1 " + taken: "port " + taken + " is in use\n", taken + " 2": "port " + taken + " is in use\n"} {
+			cmd := exec.Command(shell[0], shell[1:]...)
+			cmd.Stdin = strings.NewReader(library + "sw_free " + ports + "\n")
+			var said strings.Builder
+			cmd.Stderr = &said
+			status := 0
+			if want != "" {
+				status = 91
+			}
+			if err := cmd.Run(); cmd.ProcessState.ExitCode() != status || said.String() != want {
+				t.Errorf("%s, %q: %v, %q", shell[0], ports, err, said.String())
+			}
 		}
 	}
 }

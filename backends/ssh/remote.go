@@ -11,11 +11,11 @@ import (
 	"strconv"
 
 	"sweep.dev/sweep/backends"
-	"sweep.dev/sweep/host"
-	"sweep.dev/sweep/internal/bootstrap"
+	"sweep.dev/sweep/backends/bootstrap"
+	"sweep.dev/sweep/backends/host"
+	"sweep.dev/sweep/backends/provision"
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/internal/netguard"
-	"sweep.dev/sweep/internal/provision"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/finding"
 )
@@ -116,9 +116,6 @@ func (r *remote) Exec(ctx context.Context, argv ...string) (out []byte, err erro
 
 // Samples returns the output of nvidia-smi on the host, each second, by the agent.
 func (r *remote) Samples(ctx context.Context, offset int64) (io.ReadCloser, error) {
-	if r.agent == nil {
-		return nil, host.ErrNotSupported
-	}
 	return r.agent.Samples(ctx, offset)
 }
 

@@ -14,7 +14,7 @@ import (
 	gossh "golang.org/x/crypto/ssh"
 
 	"sweep.dev/sweep/backends"
-	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/backends/host"
 	"sweep.dev/sweep/internal/effect"
 )
 

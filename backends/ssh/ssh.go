@@ -35,11 +35,13 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"sweep.dev/sweep/backends"
-	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/backends/host"
+	"sweep.dev/sweep/backends/provision"
 	"sweep.dev/sweep/internal/effect"
-	"sweep.dev/sweep/internal/provision"
 	"sweep.dev/sweep/internal/secret"
 )
 
@@ -114,6 +116,11 @@ func Factory(fx *effect.Effects) backends.Factory {
 	}
 }
 
+// noUser reports whether a character is in no user's name that ssh takes.
+func noUser(r rune) bool {
+	return r == '@' || r == utf8.RuneError || unicode.IsSpace(r) || unicode.IsControl(r)
+}
+
 // New makes a backend of a configuration. The error names everything that is
 // wrong with it. Nothing is connected to.
 func New(fx *effect.Effects, c Config) (*Backend, error) {
@@ -124,19 +131,22 @@ func New(fx *effect.Effects, c Config) (*Backend, error) {
 	switch {
 	case c.Host == "":
 		bad("host: which host?")
-	case strings.ContainsAny(c.Host, "@/ \t\n[]"):
+	case strings.HasPrefix(c.Host, "-") || strings.ContainsAny(c.Host, "@/ \t\n[]"):
 		bad("host: want a name or an address alone, got %q; the user and the port have keys of their own", c.Host)
 	}
 	if c.Port < 1 || c.Port > 65535 {
 		bad("port: want 1 to 65535, got %d", c.Port)
 	}
-	if c.User == "" {
+	switch {
+	case c.User == "":
 		who, err := user.Current()
 		if err != nil {
 			bad("user: who is to log in? %v", err)
 		} else {
 			c.User = who.Username
 		}
+	case strings.HasPrefix(c.User, "-") || strings.ContainsFunc(c.User, noUser):
+		bad("user: want the name of a user, without spaces, control characters, @ and a leading dash, got %q", c.User)
 	}
 	if c.Network != string(host.Tunnel) && c.Network != string(host.Direct) {
 		bad("network: want tunnel or direct, got %q", c.Network)

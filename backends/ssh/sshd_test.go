@@ -14,6 +14,7 @@ import (
 // The process of sshd that has our connection is killed: the pod does not
 // notice.
 func TestSSHD_connectionKilled(t *testing.T) {
+	t.Parallel()
 	s := sshtest.Start(t)
 	d, ref := launch(t, configure(t, s), spec(t))
 	ready(t, d)

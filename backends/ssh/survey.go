@@ -11,9 +11,9 @@ import (
 	"strings"
 
 	"sweep.dev/sweep/backends"
-	"sweep.dev/sweep/host"
-	"sweep.dev/sweep/internal/bootstrap"
-	"sweep.dev/sweep/internal/provision"
+	"sweep.dev/sweep/backends/bootstrap"
+	"sweep.dev/sweep/backends/host"
+	"sweep.dev/sweep/backends/provision"
 )
 
 // A survey is what a launch has to know of the host.

@@ -16,12 +16,13 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/backends/backendtest"
+	"sweep.dev/sweep/backends/host"
 	"sweep.dev/sweep/backends/ssh"
-	"sweep.dev/sweep/host"
 )
 
 // A pod that may still come is prevented by its name.
 func TestTerminate_beforeTheStart(t *testing.T) {
+	t.Parallel()
 	b := configure(t, server(t))
 	sp := spec(t)
 	l := &backendtest.Ledger{}
@@ -44,6 +45,7 @@ func TestTerminate_beforeTheStart(t *testing.T) {
 }
 
 func TestTerminate_refuses(t *testing.T) {
+	t.Parallel()
 	b := configure(t, server(t))
 	name := backends.NewName("o", "r", time.Now()).String()
 	for what, ref := range map[string]backends.Ref{
@@ -67,6 +69,7 @@ func TestTerminate_refuses(t *testing.T) {
 
 // A name that is used up is so for every unit of its pod.
 func TestTerminate_beforeTheSecond(t *testing.T) {
+	t.Parallel()
 	b := configure(t, server(t))
 	sp := spec(t)
 	var l backendtest.Ledger
@@ -91,6 +94,7 @@ func TestTerminate_beforeTheSecond(t *testing.T) {
 // A pod of an older version, several processes of one name in one folder, is ended by
 // that name.
 func TestTerminate_olderPod(t *testing.T) {
+	t.Parallel()
 	var workdir string
 	b := configure(t, server(t), func(c *ssh.Config) { workdir = c.Workdir })
 	sp := spec(t)

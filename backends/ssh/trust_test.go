@@ -21,21 +21,32 @@ import (
 )
 
 func TestProbe(t *testing.T) {
+	t.Parallel()
 	s := server(t)
 	if err := configure(t, s).Probe(t.Context()); err != nil {
 		t.Errorf("a good one: %v", err)
 	}
 	s.Trust(t, "impostor")
 	err := configure(t, s).Probe(t.Context())
-	if !errors.Is(err, backends.ErrRefused) || !strings.Contains(err.Error(), "HAS CHANGED") || !strings.Contains(err.Error(), "ssh-keygen -R") ||
+	remove := fmt.Sprintf("\n  ssh-keygen -R '[127.0.0.1]:%d' -f %s", s.Port, s.KnownHosts)
+	if !errors.Is(err, backends.ErrRefused) || !strings.Contains(err.Error(), "HAS CHANGED") || !strings.Contains(err.Error(), remove) ||
 		!strings.Contains(err.Error(), s.KnownHosts+":1") {
 		t.Errorf("a changed key: %v", err)
 	}
 	s.Trust(t, "host")
-	for _, known := range []string{"/no/such/file", os.DevNull} {
-		err := configure(t, s, func(c *ssh.Config) { c.KnownHosts = known }).Probe(t.Context())
-		if !errors.Is(err, backends.ErrRefused) || !strings.Contains(err.Error(), fmt.Sprintf("ssh-keyscan -p %d 127.0.0.1 >> %s", s.Port, known)) {
-			t.Errorf("an unknown host: %v", err)
+	for known, words := range map[string][2]string{ // of the two commands to paste
+		"/no/such/file":       {"/no/such/file", "UserKnownHostsFile=/no/such/file"},
+		os.DevNull:            {os.DevNull, "UserKnownHostsFile=" + os.DevNull},
+		"/no/such file's $id": {`'/no/such file'\''s $id'`, `'UserKnownHostsFile="/no/such file'\''s $id"'`},
+	} {
+		err := configure(t, s, func(c *ssh.Config) { c.KnownHosts, c.User = known, "$(id);a'b" }).Probe(t.Context())
+		for _, command := range []string{
+			fmt.Sprintf("\n  ssh-keyscan -p %d 127.0.0.1 >> %s\n", s.Port, words[0]),
+			fmt.Sprintf("\n  ssh -p %d -o %s '$(id);a'\\''b@127.0.0.1' true", s.Port, words[1]),
+		} {
+			if !errors.Is(err, backends.ErrRefused) || !strings.Contains(err.Error(), command) {
+				t.Errorf("an unknown host: %v, want the command %s", err, command)
+			}
 		}
 	}
 	err = configure(t, s, func(c *ssh.Config) { c.Key = s.OtherKey }).Probe(t.Context())
@@ -55,6 +66,7 @@ func TestProbe(t *testing.T) {
 
 // A host that answers nothing is given up in time.
 func TestProbe_silentHost(t *testing.T) {
+	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

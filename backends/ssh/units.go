@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/backends/provision"
 	"sweep.dev/sweep/internal/effect"
-	"sweep.dev/sweep/internal/provision"
 )
 
 // The details of a ref: what finds the host again, and these.

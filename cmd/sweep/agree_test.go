@@ -10,8 +10,8 @@ import (
 
 	"sweep.dev/sweep/backends"
 	allbackends "sweep.dev/sweep/backends/all"
+	"sweep.dev/sweep/executor/rented"
 	"sweep.dev/sweep/internal/effect"
-	"sweep.dev/sweep/pods"
 )
 
 // at runs the program in this process and gives it answer, from a terminal or from
@@ -50,7 +50,7 @@ func (a *runpodAccount) settings(more ...string) (args []string) {
 
 func TestQuoteText(t *testing.T) {
 	t.Parallel()
-	quote := quoteText(pods.Quote{Pods: 1, Unknown: 1, Keep: time.Hour})
+	quote := quoteText(rented.Quote{Pods: 1, Unknown: 1, Keep: time.Hour})
 	if want := "rents 1 pod, at a price that is not known, no max_cost bounds it; --keep-pod 1h0m0s costs more, which no max_cost bounds"; quote != want {
 		t.Errorf("got %q", quote)
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
 	"syscall"
 
 	"github.com/mattn/go-isatty"
@@ -44,7 +45,7 @@ func newApp() *app {
 		exe = os.Args[0]
 	}
 	return &app{
-		out: os.Stdout, err: os.Stderr,
+		out: &output{w: os.Stdout}, err: os.Stderr,
 		outTTY: isatty.IsTerminal(os.Stdout.Fd()), errTTY: isatty.IsTerminal(os.Stderr.Fd()),
 		outWidth: func() int { columns, _ := sizeOf(os.Stdout); return columns },
 		env:      os.LookupEnv, exe: exe,
@@ -67,18 +68,19 @@ func (a *app) main(args []string) (code int) {
 	signal.Notify(pipe, syscall.SIGPIPE)
 	defer signal.Stop(pipe)
 
-	return a.do(context.Background(), args)
+	code = a.do(context.Background(), args)
+	return worst(code, a.unwritten())
 }
 
-// do runs one command line and returns its exit code.
+// do runs one command line and returns its exit code, which is not about what it could not
+// write to stdout.
 func (a *app) do(ctx context.Context, args []string) int {
-	err := gone(a.root().Run(ctx, args))
+	err := a.beside(a.root().Run(ctx, args))
 	if err == nil {
 		return exitOK
 	}
-	var status *statusError
-	if !errors.As(err, &status) || status.err != nil {
-		a.complain(err)
+	if text := unsaid(err); text != nil {
+		a.complain(text)
 	}
 	return exitCode(err)
 }
@@ -153,22 +155,35 @@ judges every number, and gives back what it started.
 			}
 			return unknownCommand(c, name)
 		},
-		Commands: []*cli.Command{
-			a.benchCommand(), a.initCommand(),
-			a.validateCommand(), a.planCommand(), a.runCommand(), a.resumeCommand(),
-			a.statusCommand(), a.cellsCommand(), a.reportCommand(), a.mergeCommand(), a.compareCommand(), a.noiseCommand(), a.fitCommand(), a.sizeCommand(), a.exportCommand(), a.judgeCommand(), a.columnsCommand(), a.logsCommand(), a.runsCommand(),
-			a.gateCommand(), a.trendCommand(), a.historyCommand(), a.scheduleCommand(), a.nightCommand(), a.pruneCommand(), a.fetchCommand(),
-			a.podsCommand(), a.gcCommand(), a.doctorCommand(), a.calibrateCommand(),
-			a.probeCommand(), a.metricsCommand(), a.enginesCommand(), a.gpusCommand(),
-			a.schemaCommand(), a.simCommand(), a.workerCommand(), a.versionCommand(),
-			a.helpCommand(), a.completionCommand(), a.completeCommand(), a.filesCommand(),
-		},
+		Commands: slices.Concat(
+			of("start", a.benchCommand(), a.initCommand(), a.validateCommand(), a.planCommand()),
+			of("measure", a.runCommand(), a.resumeCommand()),
+			of("results", a.runsCommand(), a.cellsCommand(), a.reportCommand(), a.compareCommand(), a.exportCommand(), a.judgeCommand(), a.logsCommand()),
+			of("nights", a.nightCommand()),
+			of("machines", a.podsCommand(), a.gcCommand(), a.doctorCommand(), a.probeCommand(), a.listCommand(), a.simCommand()),
+			of("about sweep", a.helpCommand(), a.versionCommand(), a.completionCommand()),
+			of("", a.workerCommand(), a.completeCommand(), a.filesCommand()),
+		),
 	}
-	for _, c := range root.Commands {
-		// A comma belongs to the value: --set matrix.concurrency=[1,2].
-		c.DisableSliceFlagSeparator = true
-	}
+	whole(root.Commands)
 	return root
+}
+
+// of puts commands under a heading of the help.
+func of(heading string, commands ...*cli.Command) []*cli.Command {
+	for _, c := range commands {
+		c.Category = heading
+	}
+	return commands
+}
+
+// whole takes a comma as a part of a flag's value, in all commands:
+// --set matrix.concurrency=[1,2].
+func whole(commands []*cli.Command) {
+	for _, c := range commands {
+		c.DisableSliceFlagSeparator = true
+		whole(c.Commands)
+	}
 }
 
 // oneArg is the command's only argument.

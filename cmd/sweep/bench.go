@@ -15,11 +15,12 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"sweep.dev/sweep/cmd/sweep/internal/outbound"
+	"sweep.dev/sweep/cmd/sweep/internal/vocabulary"
 	"sweep.dev/sweep/executor"
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/internal/netguard"
-	"sweep.dev/sweep/internal/vocabulary"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/plan/planfile"
 	"sweep.dev/sweep/report"
@@ -96,6 +97,7 @@ func (a *app) bench(ctx context.Context, c *cli.Command, target string) error {
 	if err != nil {
 		return err
 	}
+	made.sends = nil // its user has named the key and the host
 	if path := c.String("write-plan"); path != "" {
 		if err := a.writeNew(benchPoint, path, text); err != nil {
 			return err
@@ -132,7 +134,9 @@ func (a *app) serverOf(ctx context.Context, c *cli.Command, b *benchmark) (*foun
 		return a.env(name)
 	}
 	if b.Key != "" {
+		// Who gave the key and the URL has said where it goes.
 		options.AllowEnv = []string{b.Key}
+		options.SendEnv = []string{b.permit().Permit()}
 	}
 	a.warnOfPlainKey(b.URL, key)
 	server, err := a.look(ctx, b, key, options)
@@ -248,6 +252,23 @@ const (
 	benchKey = "SWEEP_API_KEY"
 )
 
+// permit is for the key and the server's host.
+func (b *benchmark) permit() outbound.Flow {
+	u, err := url.Parse(b.URL)
+	if err != nil {
+		return outbound.Flow{} // serverURL has parsed it
+	}
+	return outbound.Flow{Name: b.Key, Host: outbound.HostOf(u)}
+}
+
+// sendEnv is the flag that a run of the plan needs for its key; "" on this machine.
+func (b *benchmark) sendEnv() string {
+	if f := b.permit(); !f.Host.Loopback() {
+		return " --send-env " + f.Permit()
+	}
+	return ""
+}
+
 // plan is the benchmark in the plan language.
 func (b *benchmark) plan() string {
 	var t strings.Builder
@@ -257,9 +278,9 @@ func (b *benchmark) plan() string {
 	line("# An ordinary plan: sweep run measures the same cells with it.")
 	switch {
 	case b.KeyFile != "":
-		line("# The key: %s=$(cat %s) sweep run PLAN", b.Key, comment(commandLine([]string{b.KeyFile})))
+		line("# The key: %s=$(cat %s) sweep run%s PLAN", b.Key, comment(commandLine([]string{b.KeyFile})), b.sendEnv())
 	case b.Key != "":
-		line("# The key: sweep run --allow-env %s PLAN", b.Key)
+		line("# The key: sweep run --allow-env %s%s PLAN", b.Key, b.sendEnv())
 	}
 	line("version: 1")
 	line("name: %s", benchName)

@@ -12,11 +12,13 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/executor/serving/ask"
+	"sweep.dev/sweep/executor/serving/ready"
+	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/internal/secret"
 	"sweep.dev/sweep/plan/planfile"
 	"sweep.dev/sweep/result"
-	"sweep.dev/sweep/serving/ask"
 )
 
 // A found is what a server says of itself.
@@ -56,7 +58,7 @@ func (a *app) look(ctx context.Context, b *benchmark, key string, options planfi
 	if key != "" {
 		secrets = append(secrets, secret.New("${"+b.Key+"}", key))
 	}
-	api := ask.New(server.Hosts("", true)[0], server.Authorize, secret.NewMask(secrets), func(string) {})
+	api := ask.New(server.Hosts("", true)[0], func(h http.Header) { server.Authorize(h) }, secret.NewMask(secrets), func(string) {})
 	defer api.Close()
 
 	f := &found{engine: unknownEngine, model: b.Model}
@@ -80,7 +82,7 @@ func (a *app) look(ctx context.Context, b *benchmark, key string, options planfi
 		return nil, &usage{&hinted{errors.New("the server lists no model"), "--model MODEL names the one to ask for"}}
 	case len(models) > 1:
 		return nil, &usage{&hinted{
-			fmt.Errorf("the server has %d models: %s", len(models), listed(models)), "--model MODEL names the one to measure",
+			fmt.Errorf("the server has %d models: %s", len(models), plaintext.Line(humanize.List(models, ready.MaxListed))), "--model MODEL names the one to measure",
 		}}
 	default:
 		f.model = models[0]
@@ -101,17 +103,6 @@ func (a *app) look(ctx context.Context, b *benchmark, key string, options planfi
 		}
 	}
 	return f, nil
-}
-
-// maxListed is how many models an error names.
-const maxListed = 20
-
-func listed(models []string) string {
-	more := ""
-	if n := len(models) - maxListed; n > 0 {
-		models, more = models[:maxListed], fmt.Sprintf(" and %d more", n)
-	}
-	return plaintext.Line(strings.Join(models, ", ")) + more
 }
 
 const (

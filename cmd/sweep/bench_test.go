@@ -15,9 +15,9 @@ import (
 	"testing"
 	"time"
 
+	"sweep.dev/sweep/cmd/sweep/internal/vocabulary"
 	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/internal/layout"
-	"sweep.dev/sweep/internal/vocabulary"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/plan/planfile"
 )
@@ -78,7 +78,7 @@ func TestBench(t *testing.T) {
 	if first, second := ids("out"), ids("again"); !slices.Equal(first, second) {
 		t.Errorf("the cells of the written plan are %v, those of the run %v", second, first)
 	}
-	for _, c := range [][]string{{"status", "out"}, {"cells", "out"}} {
+	for _, c := range [][]string{{"runs", "out"}, {"cells", "out"}} {
 		if got := sweep(t, dir, nil, c...); got.code != exitOK {
 			t.Errorf("sweep %s: exit %d\n%s", c[0], got.code, got.stderr)
 		}

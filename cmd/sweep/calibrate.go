@@ -30,8 +30,8 @@ records: at the largest load of PLAN, or at one of your own. It takes 5 s.
 sweep run does this by itself if no calibration of this machine and version
 is younger than a week.
 
-  $ sweep calibrate plans/chat-capacity.yaml
-  $ sweep calibrate --streams 1024 --rate 50 --fresh` + exitHelp(exitOK, exitInternal, exitUsage),
+  $ sweep doctor calibrate plans/chat-capacity.yaml
+  $ sweep doctor calibrate --streams 1024 --rate 50 --fresh` + exitHelp(exitOK, exitInternal, exitUsage),
 		Flags: append(planFlags(),
 			&cli.IntFlag{Name: "streams", Usage: "without a plan: `N` streams at once", Value: 256, Validator: positive[int]},
 			&cli.FloatFlag{Name: "rate", Usage: "without a plan: `N` chunks per second of each stream", Value: defaultRate, Validator: positive[float64]},
@@ -102,7 +102,7 @@ func (a *app) calibration(ctx context.Context, shape calibrate.Shape, fresh bool
 	}
 	found, err := calibrate.Run(ctx, calibrate.Config{
 		Machine: machine, Shape: shape, Driver: measuringClient,
-		Server: func() *exec.Cmd { return exec.CommandContext(ctx, a.exe, "calibrate", "--serve") },
+		Server: func() *exec.Cmd { return exec.CommandContext(ctx, a.exe, "doctor", "calibrate", "--serve") },
 	})
 	if err != nil {
 		return nil, err

@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"sweep.dev/sweep/internal/vocabulary"
+	"sweep.dev/sweep/cmd/sweep/internal/vocabulary"
 	"sweep.dev/sweep/load/calibrate"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/plan/planfile"

@@ -22,7 +22,7 @@ import (
 
 	"sweep.dev/sweep/backends/runpod/runpodtest"
 	"sweep.dev/sweep/backends/runpod/runpodtest/podtest"
-	"sweep.dev/sweep/store"
+	"sweep.dev/sweep/result/store"
 )
 
 // Canaries are secrets that must be nowhere but in the memory of who sends or
@@ -92,7 +92,7 @@ timeouts: {ready: 2s}
 				t.Errorf("what the server said is not shown with the reference in place of the key:\n%s", told.stdout)
 			}
 			// Wherever the run is read again.
-			for _, args := range [][]string{{"cells", "--json", "out"}, {"status", "out"}, {"logs", "out"}, {"resume", "out"}, {"plan", "endpoint.yaml"}} {
+			for _, args := range [][]string{{"cells", "--json", "out"}, {"runs", "out"}, {"logs", "out"}, {"resume", "out"}, {"plan", "endpoint.yaml"}} {
 				silent(t, dir, watched(t, dir, args...))
 			}
 		})
@@ -413,7 +413,7 @@ timeouts: {launch: 30s, ready: 30s}
 		t.Errorf("exit %d, want %d\n%s\n%s", got.code, exitIncomplete, got.stdout, got.stderr)
 	}
 	silent(t, dir, got)
-	for _, args := range [][]string{{"logs", "out"}, {"status", "out"}, {"cells", "--json", "out"}, {"plan", "runpod.yaml"}, {"pods"}, {"pods", "--json"}, {"doctor"}} {
+	for _, args := range [][]string{{"logs", "out"}, {"runs", "out"}, {"cells", "--json", "out"}, {"plan", "runpod.yaml"}, {"pods"}, {"pods", "--json"}, {"doctor"}} {
 		silent(t, dir, sweep(t, dir, env, args...))
 	}
 	if logs := sweep(t, dir, env, "logs", "out").stdout; !strings.Contains(logs, "token ${HF_TOKEN}, tenant ${SWEEP_TENANT_TOKEN}, stored ${HF_TOKEN}") {

@@ -17,7 +17,7 @@ import (
 	"sweep.dev/sweep/plan/axes"
 	"sweep.dev/sweep/plan/pick"
 	"sweep.dev/sweep/report"
-	"sweep.dev/sweep/report/compare"
+	"sweep.dev/sweep/report/conclude"
 	"sweep.dev/sweep/report/onecell"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
@@ -43,7 +43,7 @@ engine, model or GPU needs no name. The short forms of axes are:
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "status", Usage: "list trials with these `STATUSES` (" + strings.Join(cellStatuses, ",") + ") instead of the summary"},
 			&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "every detail of the run; of one cell: every trial by itself, all columns, and what client and server say of the same"},
-			&cli.StringFlag{Name: "columns", Usage: "of one cell: the columns that `PATTERN` names (see: sweep columns), or all"},
+			&cli.StringFlag{Name: "columns", Usage: "of one cell: the columns that `PATTERN` names (see: sweep list columns), or all"},
 			&cli.BoolFlag{Name: "json", Usage: "print rows as JSON lines"},
 		},
 		OnUsageError: usageError,
@@ -107,7 +107,7 @@ func (a *app) cellsByStatus(c *cli.Command, run *report.Run, want string) error 
 		if c.Bool("json") {
 			err = writeRows(a.out, slices.Values(report.RowsOf(t)))
 		} else {
-			_, err = fmt.Fprintf(a.out, "%s  trial %d  %-13s  %s%s\n", t.Key.Cell, t.Trial, compare.Judge(t), plaintext.Line(t.Cell.Label), because(t))
+			_, err = fmt.Fprintf(a.out, "%s  trial %d  %-13s  %s%s\n", t.Key.Cell, t.Trial, conclude.Judge(t), plaintext.Line(t.Cell.Label), because(t))
 		}
 		if err != nil {
 			return err
@@ -175,7 +175,7 @@ func chosen(run *report.Run, pattern string) ([]result.Column, error) {
 const mostCells = 20
 
 // severalCells lists cells that a text stands for.
-func (a *app) severalCells(run *report.Run, want string, found []*compare.Point) error {
+func (a *app) severalCells(run *report.Run, want string, found []*conclude.Point) error {
 	for i, p := range found {
 		if i == mostCells {
 			fmt.Fprintf(a.out, "... and %d more\n", len(found)-i)
@@ -191,7 +191,7 @@ func (a *app) severalCells(run *report.Run, want string, found []*compare.Point)
 }
 
 // pickCells are the cells of a run that a text stands for, at least one.
-func pickCells(run *report.Run, want string) ([]*compare.Point, error) {
+func pickCells(run *report.Run, want string) ([]*conclude.Point, error) {
 	points := run.Conclude().Points
 	cells := make([]pick.Cell, len(points))
 	for i, p := range points {
@@ -204,7 +204,7 @@ func pickCells(run *report.Run, want string) ([]*compare.Point, error) {
 	if err != nil {
 		return nil, &usage{&hinted{err, "sweep cells " + plaintext.Word(run.Dir) + " shows the grid; an id, or axes like 'l4 c=8', or an expression as --only takes"}}
 	}
-	found := make([]*compare.Point, len(at))
+	found := make([]*conclude.Point, len(at))
 	for i, n := range at {
 		found[i] = points[n]
 	}

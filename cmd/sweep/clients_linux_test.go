@@ -12,8 +12,8 @@ import (
 
 	"sweep.dev/sweep/internal/polltest"
 	"sweep.dev/sweep/internal/procfs"
+	"sweep.dev/sweep/result/store"
 	"sweep.dev/sweep/rundir"
-	"sweep.dev/sweep/store"
 )
 
 // clientsPlan has loads of both kinds that several clients send, and conversations, and bounds that a busy machine cannot break but by its clients' starts.
@@ -161,7 +161,7 @@ func TestClients_find(t *testing.T) {
 version: 1
 name: hunt
 model: Qwen/Qwen2.5-1.5B-Instruct
-matrix: {engine: vllm, gpu: l4, max_tokens: 8}
+matrix: {engine: vllm, gpu: l40s, max_tokens: 8}
 backend: sim
 load: {clients: 2, requests: 120, warmup: {requests: 2}, prompts: {input_tokens: 20}}
 find: {axis: concurrency, from: 2, to: 4, within: 50%, confidence: 90%, objectives: {kept: p50_ttft_ms < 60000}}

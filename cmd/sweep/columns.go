@@ -10,9 +10,9 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"sweep.dev/sweep/internal/meant"
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/meant"
 )
 
 func (a *app) columnsCommand() *cli.Command {
@@ -27,8 +27,8 @@ meanings are searched. A plan adds a column for each of its own axes
 (arg_max_num_seqs), objectives (slo_<name>) and roles. If several columns
 match, it prints the first clause of each meaning; -v prints all of it.
 
-  $ sweep columns ttft
-  $ sweep columns 'p95_*_ms'` + exitHelp(exitOK, exitUsage),
+  $ sweep list columns ttft
+  $ sweep list columns 'p95_*_ms'` + exitHelp(exitOK, exitUsage),
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "print each meaning in full"},
 			&cli.BoolFlag{Name: "json", Usage: "print as JSON"},
@@ -49,7 +49,7 @@ match, it prints the first clause of each meaning; -v prints all of it.
 			if err := a.columns(cols, whole); err != nil || whole {
 				return err
 			}
-			next := "sweep columns -v"
+			next := "sweep list columns -v"
 			if c.Args().Len() > 0 {
 				next += " " + plaintext.Word(c.Args().First())
 			}
@@ -79,7 +79,7 @@ func matching(cols []result.Column, pattern string) ([]result.Column, error) {
 		}
 	}
 	if found := slices.Concat(named, meaning); len(found) == 0 {
-		err := fmt.Errorf("no column matches %q (see: sweep columns)", pattern)
+		err := fmt.Errorf("no column matches %q (see: sweep list columns)", pattern)
 		if near := meant.Column(pattern, names); near != "" {
 			err = fmt.Errorf("no column matches %q; did you mean %q?", pattern, near)
 		}

@@ -13,7 +13,7 @@ import (
 
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/internal/plaintext"
-	"sweep.dev/sweep/report/across"
+	"sweep.dev/sweep/report/compare"
 	"sweep.dev/sweep/report/paired"
 	"sweep.dev/sweep/result/noise"
 	"sweep.dev/sweep/sinks/csv"
@@ -33,16 +33,18 @@ whether a deployment of HEAD answers worse.
 
   $ sweep compare runs/v0.31 runs/v0.32
   $ sweep compare --max-regression 10% -v runs/v0.31 runs/v0.32    # every cell and figure
-  $ sweep compare --noise noise.json --strict runs/base runs/head  # see: sweep noise
-  $ sweep compare --csv compare.csv --json runs/base runs/head` + exitHelp(exitOK, exitUsage, exitIncomplete, exitRegression),
+  $ sweep compare --noise noise.json --strict runs/base runs/head  # see: sweep compare noise
+  $ sweep compare --csv compare.csv --json runs/base runs/head` + exitHelp(exitOK, exitInternal, exitUsage, exitIncomplete, exitRegression),
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "max-regression", Value: "5%", Usage: "exit 98 if a figure is certainly worse by more than this `SHARE`: 5% or 0.05; 0 for no bound"},
 			noiseFlag(),
 			&cli.BoolFlag{Name: "strict", Usage: "a cell that is too noisy to tell is exit 3 and not 0"},
+			allowMissing(),
 			&cli.StringFlag{Name: "csv", Usage: "write each figure, with the rows of both sides, as a line to `FILE`"},
 			&cli.BoolFlag{Name: "json", Usage: "print as JSON"},
 			&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "every cell with every figure"},
 		},
+		Commands:     []*cli.Command{a.noiseCommand()},
 		OnUsageError: usageError,
 		Action: func(ctx context.Context, c *cli.Command) error {
 			if c.Args().Len() != 2 {
@@ -53,9 +55,14 @@ whether a deployment of HEAD answers worse.
 	}
 }
 
+// allowMissing is the flag of the commands that judge the cells of two runs or more.
+func allowMissing() cli.Flag {
+	return &cli.BoolFlag{Name: "allow-missing", Usage: "a cell that cannot be judged (INVALID, failed, no outcome) is no reason for exit 3, if others can"}
+}
+
 // noiseFlag is that of the commands that hold differences against the noise.
 func noiseFlag() cli.Flag {
-	return &cli.StringFlag{Name: "noise", Usage: "the noise between runs, as sweep noise wrote it to `FILE`; without it the intervals are within one launch of each side"}
+	return &cli.StringFlag{Name: "noise", Usage: "the noise between runs, as sweep compare noise wrote it to `FILE`; without it the intervals are within one launch of each side"}
 }
 
 func (a *app) compare(ctx context.Context, c *cli.Command, base, head string) error {
@@ -67,23 +74,23 @@ func (a *app) compare(ctx context.Context, c *cli.Command, base, head string) er
 	if err != nil {
 		return err
 	}
-	var sides [2]across.Side
+	var sides [2]compare.Side
 	for i, dir := range []string{base, head} {
 		run, _, err := openRun(dir)
 		if err != nil {
 			return err
 		}
-		sides[i] = across.Of(run)
+		sides[i] = compare.Of(run)
 		if sides[i].Answers, err = paired.Read(run.Dir); err != nil {
 			return err
 		}
 	}
-	found := across.Compare(sides[0], sides[1], across.Options{MaxRegression: most, Noise: known})
+	found := compare.Compare(sides[0], sides[1], compare.Options{MaxRegression: most, Noise: known})
 	if path := c.String("csv"); path != "" {
 		fx, err := a.effects()
 		if err == nil {
 			err = fx.WriteFileAtomic(effect.DeriveCreate, path, func(w io.Writer) error {
-				return csv.Write(ctx, w, across.Columns(), found.Rows())
+				return csv.Write(ctx, w, compare.Columns(), found.Rows())
 			})
 		}
 		if err != nil {
@@ -91,27 +98,24 @@ func (a *app) compare(ctx context.Context, c *cli.Command, base, head string) er
 		}
 	}
 	if c.Bool("json") {
-		err = gone(a.json().Encode(found))
+		err = a.json().Encode(found)
 	} else {
-		err = gone(found.Write(a.out, c.Bool("verbose")))
+		err = found.Write(a.out, c.Bool("verbose"))
 	}
-	if err != nil {
+	if err = a.beside(err); err != nil {
 		return err
 	}
-	code := exitOK
-	switch {
-	case len(found.Cells) == 0, c.Bool("strict") && found.TooNoisy():
-		code = exitIncomplete
-	case found.Worse():
-		code = exitRegression
+	var codes []int
+	if len(found.Cells) == 0 || found.Holes() > 0 && !c.Bool("allow-missing") || c.Bool("strict") && found.TooNoisy() {
+		codes = append(codes, exitIncomplete)
+	}
+	if found.Worse() {
+		codes = append(codes, exitRegression)
 	}
 	if !c.Bool("verbose") && len(found.Cells) > 0 {
 		a.next(fmt.Sprintf("sweep compare -v %s %s", plaintext.Word(base), plaintext.Word(head)))
 	}
-	if code == exitOK {
-		return nil
-	}
-	return &statusError{code, nil}
+	return exitWith(worstJudged(codes...))
 }
 
 // openNoise reads a noise file; nil without a path.
@@ -126,7 +130,7 @@ func openNoise(path string) (*noise.File, error) {
 			return f, nil
 		}
 	}
-	return nil, &usage{&hinted{fmt.Errorf("--noise %s: %w", path, err), "sweep noise PLAN -o FILE writes such a file"}}
+	return nil, &usage{&hinted{fmt.Errorf("--noise %s: %w", path, err), "sweep compare noise PLAN -o FILE writes such a file"}}
 }
 
 // shareOf reads a share from 0 on, below 1: 5%, 0.05.

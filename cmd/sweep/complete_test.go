@@ -86,12 +86,12 @@ func TestComplete(t *testing.T) {
 		"run --client=s":                "--client=std",
 		"run --no-such=s":               "",
 		"run --output ../sweep/complet": "../sweep/completion/",
-		"help p":                        "plan probe prune pods",
+		"help p":                        "plan probe pods",
 		"gc --backend=do":               "--backend=docker",
 		"cells --columns p95_probe_e":   "p95_probe_e2e_ms",
 		"completion b":                  "bash",
-		"schema e":                      "engine",
-		"schema engine e":               "",
+		"list schema e":                 "engine",
+		"list schema engine e":          "",
 		"run -- --s":                    "",
 	} {
 		got := a.complete(a.root(), strings.Split(line, " "))

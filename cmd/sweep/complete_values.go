@@ -7,50 +7,47 @@ import (
 	"slices"
 	"strings"
 
+	"sweep.dev/sweep/cmd/sweep/internal/vocabulary"
 	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/internal/syntax"
-	"sweep.dev/sweep/internal/vocabulary"
+	"sweep.dev/sweep/nightly/schedule"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/plan/axes"
 	"sweep.dev/sweep/plan/planfile"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/rundir"
-	"sweep.dev/sweep/schedule"
 )
 
 // arguments are what the commands take besides flags, by their full names.
 func arguments() map[string]source {
 	plans := first(files(".yaml", ".yml"))
 	return map[string]source{
-		"sweep validate":       files(".yaml", ".yml"),
-		"sweep plan":           plans,
-		"sweep run":            plans,
-		"sweep calibrate":      plans,
-		"sweep noise":          either(plans, runDirs),
-		"sweep resume":         first(runDirs),
-		"sweep status":         first(runDirs),
-		"sweep cells":          dirThenCell,
-		"sweep logs":           dirThenCell,
-		"sweep report":         runDirs,
-		"sweep compare":        runDirs,
-		"sweep merge":          runDirs,
-		"sweep size":           runDirs,
-		"sweep export":         first(runDirs),
-		"sweep fit":            first(runDirs),
-		"sweep judge":          files(".json", ".jsonl", ".csv"),
-		"sweep gate":           first(runDirs),
-		"sweep history add":    first(runDirs),
-		"sweep history accept": first(runDirs),
-		"sweep schedule":       plans,
-		"sweep night":          plans,
-		"sweep prune":          first(files("/")),
-		"sweep init":           first(files(".yaml", ".yml")),
-		"sweep runs":           first(files("/")),
-		"sweep columns":        first(columnNames),
-		"sweep engines":        first(either(engineNames, files(".yaml", ".yml"))),
-		"sweep metrics":        first(files("")),
-		"sweep schema":         first(choice(schemaNames()...)),
-		"sweep help":           first(helpTopics),
+		"sweep validate":         files(".yaml", ".yml"),
+		"sweep plan":             plans,
+		"sweep run":              plans,
+		"sweep doctor calibrate": plans,
+		"sweep compare noise":    either(plans, runDirs),
+		"sweep resume":           first(runDirs),
+		"sweep cells":            dirThenCell,
+		"sweep logs":             dirThenCell,
+		"sweep report":           runDirs,
+		"sweep compare":          runDirs,
+		"sweep runs merge":       runDirs,
+		"sweep export":           first(runDirs),
+		"sweep sim fit":          first(runDirs),
+		"sweep judge":            files(".json", ".jsonl", ".csv"),
+		"sweep night gate":       first(runDirs),
+		"sweep night accept":     first(runDirs),
+		"sweep night schedule":   plans,
+		"sweep night run":        plans,
+		"sweep runs prune":       first(files("/")),
+		"sweep init":             first(files(".yaml", ".yml")),
+		"sweep runs":             first(runDirs),
+		"sweep list columns":     first(columnNames),
+		"sweep list engines":     first(either(engineNames, files(".yaml", ".yml"))),
+		"sweep probe metrics":    first(files("")),
+		"sweep list schema":      first(choice(schemaNames()...)),
+		"sweep help":             first(helpTopics),
 	}
 }
 

@@ -12,15 +12,17 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/internal/polltest"
 	"sweep.dev/sweep/internal/procfs"
+	"sweep.dev/sweep/internal/slow"
+	"sweep.dev/sweep/result/store"
 	"sweep.dev/sweep/rundir"
 	"sweep.dev/sweep/rundir/rundirtest"
-	"sweep.dev/sweep/store"
 )
 
 // crashPlan has two deployments of two cells, and is over in under a second.
@@ -58,9 +60,9 @@ var elsewhere = map[effect.Point][]string{
 	effect.KillTool:        nil,
 }
 
-// rented says whether only a run whose pods outlive it comes to a point (the drill is
+// outlives says whether only a run whose pods outlive it comes to a point (the drill is
 // what kills it there), or only what follows a run.
-func rented(p effect.Point) bool {
+func outlives(p effect.Point) bool {
 	family, _, _ := strings.Cut(string(p), ".")
 	return slices.Contains([]string{"history", "merge", "prune", "podledger", "runpod", "docker", "ssh", "command", "agent", "kube"}, family) ||
 		p == effect.LedgerKept || p == effect.LedgerStopped
@@ -79,6 +81,13 @@ func phases(n int) []effect.Phase {
 	return both[n%2 : n%2+1]
 }
 
+// wholeRuns are the points at which go test kills whole runs; the tag slow has all of them
+// killed. Packages rundir and podledger kill at each of their points in process.
+var wholeRuns = []effect.Point{
+	effect.SetupRename, effect.LedgerIntent, effect.SpawnServer, effect.BeginJournal, effect.AttemptRename,
+	effect.CommitJournal, effect.AdoptJournal, effect.RecoverRemove, effect.KillServer, effect.DeriveRename,
+}
+
 // TestCrash_everyPoint kills a run at every fault point, before or after the
 // effect, and resumes it: the grid is that of an undisturbed run, what was
 // committed has not changed by a byte, nothing is left running, and what the
@@ -87,7 +96,7 @@ func TestCrash_everyPoint(t *testing.T) {
 	t.Parallel()
 	want := undisturbed(t)
 	for n, p := range effect.Points() {
-		if rented(p) {
+		if outlives(p) || !slow.Tests && !*everyPhase && !slices.Contains(wholeRuns, p) {
 			continue
 		}
 		for _, phase := range phases(n) {
@@ -115,7 +124,11 @@ func TestCrash_anyMoment(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("SEED=%d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
-	for range 6 {
+	moments := 2
+	if slow.Tests {
+		moments = 6
+	}
+	for range moments {
 		n := 1 + rng.IntN(150)
 		t.Run(fmt.Sprintf("op%d", n), func(t *testing.T) {
 			t.Parallel()
@@ -194,9 +207,20 @@ func reachedByNone(t *testing.T, fault string) {
 	}
 }
 
-// undisturbed is the grid of a run without a fault.
+// calm is the grid of a run without a fault, which several tests compare with.
+var calm struct {
+	sync.Mutex
+	grid []string
+}
+
+// undisturbed returns the grid of a run without a fault. It is run once.
 func undisturbed(t *testing.T) []string {
 	t.Helper()
+	calm.Lock()
+	defer calm.Unlock()
+	if calm.grid != nil {
+		return calm.grid
+	}
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "crash.yaml"), crashPlan)
 	out := filepath.Join(dir, "run")
@@ -205,7 +229,8 @@ func undisturbed(t *testing.T) []string {
 	}
 	asked(t, out)
 	alone(t, out)
-	return grid(t, out)
+	calm.grid = grid(t, out)
+	return calm.grid
 }
 
 // csvRows are the rows of a CSV file, the names of its columns first.

@@ -22,7 +22,7 @@ type crew struct {
 // crewOf is the crew for so many chunks a second; found is nil if nothing is known of the
 // client. path is of the plan, for the command that finds out.
 func crewOf(found *calibrate.Result, chunks float64, pods bool, path string) crew {
-	command := "sweep calibrate " + plaintext.Word(path)
+	command := "sweep doctor calibrate " + plaintext.Word(path)
 	if found == nil {
 		return crew{1, false, "cannot tell how many clients it needs, as there is no calibration of this machine for its load: " + command}
 	}

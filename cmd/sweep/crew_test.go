@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"sweep.dev/sweep/internal/vocabulary"
+	"sweep.dev/sweep/cmd/sweep/internal/vocabulary"
 	"sweep.dev/sweep/load/calibrate"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/plan/planfile"
@@ -41,8 +41,8 @@ func TestCrewOf(t *testing.T) {
 		want  int
 		says  string
 	}{
-		"no calibration": {nil, false, 1, "cannot tell how many clients it needs, as there is no calibration of this machine for its load: sweep calibrate 'my plan.yaml'"},
-		"disturbed":      {disturbed, false, 1, "sweep calibrate 'my plan.yaml' --fresh"},
+		"no calibration": {nil, false, 1, "cannot tell how many clients it needs, as there is no calibration of this machine for its load: sweep doctor calibrate 'my plan.yaml'"},
+		"disturbed":      {disturbed, false, 1, "sweep doctor calibrate 'my plan.yaml' --fresh"},
 		"not offered":    {calibratedFor(8, 10_000, calibrate.ByOffered), false, 1, "no more than 10000 chunks/s, and the load may have 30000"},
 		"enough":         {calibratedFor(8, 50_000, calibrate.ByCoalesced), false, 1, "1 client: up to 30000 chunks/s, and a client takes in 50000, of which 70 % are safe"},
 		"several":        {calibratedFor(8, 10_000, calibrate.ByCoalesced), false, 5, "5 clients: up to 30000 chunks/s"},

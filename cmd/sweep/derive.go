@@ -6,14 +6,17 @@ import (
 	"io"
 	"iter"
 
-	"sweep.dev/sweep/derive"
+	"sweep.dev/sweep/executor/serving"
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/report"
+	"sweep.dev/sweep/report/derive"
 	"sweep.dev/sweep/result"
 )
 
 // derived rebuilds every table and summary of a run from its committed trials.
-func derived(ctx context.Context, j job) (*report.Run, error) {
+// A panic is an error: it hides neither the state of the run nor that of its servers.
+func derived(ctx context.Context, j job) (_ *report.Run, err error) {
+	defer serving.Recovered(&err)
 	var calibration []string
 	if j.calibration != nil {
 		calibration = j.calibration.Lines()

@@ -35,7 +35,7 @@ import (
 //	<!-- checked: PKG.TEST -->  that test reads the block
 //	<!-- shown: REASON -->    it cannot be checked, because of this
 //
-// go test ./cmd/sweep -run TestDocs -update rewrites the lines of blocks that run.
+// go test -tags slow ./cmd/sweep -run TestDocs -update rewrites the lines of blocks that run.
 var updateDocs = flag.Bool("update", false, "rewrite the output in README.md and docs")
 
 // shownBlocks is how many blocks nothing checks. A new one wants a reason that is
@@ -126,8 +126,8 @@ func (b block) printed() bool {
 	return len(b.text) > len(b.commands()) && slices.ContainsFunc(b.text, func(l string) bool { return !strings.HasPrefix(l, "$ ") && !strings.HasPrefix(l, "  ") && l != "" })
 }
 
-// foreign are the programs of others that the pages use.
-var foreign = []string{"alias", "crontab", "curl", "docker", "duckdb", "export", "git", "grep", "kill", "kubectl", "ssh-keyscan", "sed", ".", "./my-cloud", "echo", "bin/runpod-emulator", "source", "sha256sum", "sudo", "tar"}
+// otherPrograms are the programs of others that the pages use.
+var otherPrograms = []string{"alias", "crontab", "curl", "docker", "duckdb", "export", "git", "grep", "kill", "kubectl", "ssh-keyscan", "sed", ".", "./my-cloud", "echo", "bin/runpod-emulator", "source", "sha256sum", "sudo", "tar"}
 
 func TestDocs(t *testing.T) {
 	t.Parallel()
@@ -252,8 +252,8 @@ func checkCommand(line string) error {
 			err = checkTasks(w[1:])
 		case len(w) > 2 && w[0] == "go":
 			err = checkGo(w[1:])
-		case !slices.Contains(foreign, w[0]):
-			err = fmt.Errorf("%q is no program that the pages may use: see foreign", w[0])
+		case !slices.Contains(otherPrograms, w[0]):
+			err = fmt.Errorf("%q is no program that the pages may use: see otherPrograms", w[0])
 		}
 		if err != nil {
 			return err

@@ -33,6 +33,7 @@ left behind.
 			&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "print the errors of providers in full"},
 			&cli.BoolFlag{Name: "json", Usage: "print as JSON"},
 		},
+		Commands:     []*cli.Command{a.calibrateCommand()},
 		OnUsageError: usageError,
 		Action: func(ctx context.Context, c *cli.Command) error {
 			return a.doctor(ctx, c.Bool("json"), c.Bool("verbose"))
@@ -65,10 +66,10 @@ func (a *app) doctor(ctx context.Context, asJSON, verbose bool) error {
 	if asJSON {
 		enc := json.NewEncoder(plaintext.JSON(a.out))
 		enc.SetIndent("", "  ")
-		if err := enc.Encode(checks); err != nil {
+		if err := a.beside(enc.Encode(checks)); err != nil {
 			return err
 		}
-	} else if err := a.diagnosis(checks, verbose); err != nil {
+	} else if err := a.beside(a.diagnosis(checks, verbose)); err != nil {
 		return err
 	}
 	for _, s := range checks {

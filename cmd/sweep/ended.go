@@ -5,19 +5,18 @@ import (
 	"fmt"
 
 	"sweep.dev/sweep/executor"
+	"sweep.dev/sweep/executor/serving"
+	"sweep.dev/sweep/executor/serving/budget"
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/result/objective"
-	"sweep.dev/sweep/serving"
-	"sweep.dev/sweep/serving/budget"
 )
 
-// verdict says how the run ended: the exit code, and on the last line the next
-// command. The order of precedence is 4, then 130/143, 8, 5, 3, 99. run may be
-// nil beside an error.
+// verdict says how the run ended: the exit code, the worst of those that apply, and on the
+// last line the next command. run may be nil beside an error.
 func (a *app) verdict(j job, run *report.Run, rep executor.Report, err error) error {
 	var sig signalled
 	var panicked *serving.Panic
@@ -44,7 +43,26 @@ func (a *app) verdict(j job, run *report.Run, rep executor.Report, err error) er
 		return err
 	}
 	interrupted := errors.As(rep.Interrupted, &sig)
+	var codes []int
+	if rep.Left.Cleanup != nil {
+		codes = append(codes, exitCleanup)
+	}
+	if interrupted {
+		codes = append(codes, signalCode(sig.sig))
+	}
+	if isBudget(rep.Interrupted) {
+		codes = append(codes, exitBudget)
+	}
 	switch code := exitCode(err); {
+	case err == nil:
+	case errors.As(err, &panicked):
+		codes = append(codes, exitInternal)
+	case code == exitInternal: // a fault of the disk, say: a resume goes on
+		codes = append(codes, exitIncomplete)
+	default:
+		codes = append(codes, code)
+	}
+	switch code := worst(codes...); {
 	case rep.Left.Cleanup != nil:
 		resume += "   # ends what could not be stopped, then goes on"
 		if text, command := owedText(j.state.Manifest, rep.Left.Owed); j.plugins.factory.Outlives && text != "" {
@@ -54,18 +72,14 @@ func (a *app) verdict(j job, run *report.Run, rep executor.Report, err error) er
 		return failed(exitCleanup, errors.Join(
 			fmt.Errorf("clean-up not verified, something may still be running: %w", rep.Left.Cleanup), besides(rep.Left.Cleanup)))
 	case interrupted:
-		return failed(signalCode(sig.sig), besides(sig))
-	case errors.As(err, &panicked):
-		return failed(exitInternal, err)
-	case err != nil && code != exitInternal:
+		return failed(code, besides(sig))
+	case code == exitBudget:
+		return failed(code, errors.Join(rep.Interrupted, besides(rep.Interrupted)))
+	case code != exitOK:
 		return failed(code, err)
-	case isBudget(rep.Interrupted):
-		return failed(exitBudget, errors.Join(rep.Interrupted, besides(rep.Interrupted)))
-	case err != nil:
-		return failed(exitIncomplete, err)
 	}
 	broken, invalid := count(run)
-	missed, undecided, unchecked := objectives(run)
+	missed, undecided, unchecked := objectives(run, j.strict)
 	if len(run.Resolved.Searches) > 0 && rep.Missing == 0 {
 		return ended(searchExit(run, j.strict), show)
 	}
@@ -92,7 +106,7 @@ func (a *app) ended(code int, next string) error {
 		return nil
 	}
 	fmt.Fprintf(a.err, "exit %d (%s)   next: %s\n", code, exitName(code), next)
-	return &statusError{code, nil}
+	return exitWith(code)
 }
 
 // isBudget says whether a run ended because it had used up what it may.
@@ -117,15 +131,16 @@ func count(run *report.Run) (failed, invalid int) {
 	return failed, invalid
 }
 
-// objectives are how many of severity fail the cells of a run do not meet, by why.
-func objectives(run *report.Run) (missed, undecided, unchecked int) {
+// objectives are how many of severity fail the cells of a run do not meet, by why. Strictly,
+// one that passes by too few requests is undecided.
+func objectives(run *report.Run, strict bool) (missed, undecided, unchecked int) {
 	for _, cell := range objective.OfCells(unchosen(run)) {
 		for _, o := range cell {
 			switch {
 			case o.Severity == plan.SeverityWarn:
 			case o.Verdict == result.SLOFail:
 				missed++
-			case o.Verdict == result.SLOUndecided:
+			case o.Verdict == result.SLOUndecided, strict && objective.Thin(o):
 				undecided++
 			case o.Verdict == "":
 				unchecked++

@@ -27,9 +27,9 @@ start command, when it is ready, which requests it takes and how a plan's
 args become flags; with -v also the meaning of its metrics. A file is first
 checked as a profile of an engine, and every fault is printed with its line.
 
-  $ sweep engines
-  $ sweep engines -v vllm
-  $ sweep engines ./my-engine.yaml` + exitHelp(exitOK, exitUsage),
+  $ sweep list engines
+  $ sweep list engines -v vllm
+  $ sweep list engines ./my-engine.yaml` + exitHelp(exitOK, exitUsage),
 		Flags: []cli.Flag{
 			&cli.StringSliceFlag{Name: "engine-file", Usage: "a further `FILE` with a profile of an engine"},
 			&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "print the roles of each engine, or the metrics of one"},
@@ -101,7 +101,7 @@ func rolesOf(p *engine.Profile) []string {
 
 // noEngine is the usage error of a name that no engine has.
 func noEngine(name string) error {
-	return &usage{fmt.Errorf("no engine %q (see: sweep engines)", name)}
+	return &usage{fmt.Errorf("no engine %q (see: sweep list engines)", name)}
 }
 
 func (a *app) enginesJSON(set *engine.Set, name string) error {
@@ -140,7 +140,7 @@ func (a *app) engines(set *engine.Set, name string, verbose bool) error {
 		if err := explainEngine(a.page(), p, verbose); err != nil || verbose {
 			return err
 		}
-		a.next("sweep engines -v " + plaintext.Word(name))
+		a.next("sweep list engines -v " + plaintext.Word(name))
 		return nil
 	}
 	var rows [][]string
@@ -157,7 +157,7 @@ func (a *app) engines(set *engine.Set, name string, verbose bool) error {
 	if err := page.Err(); err != nil {
 		return err
 	}
-	a.next("sweep engines " + plaintext.Word(rows[0][0]))
+	a.next("sweep list engines " + plaintext.Word(rows[0][0]))
 	return nil
 }
 

@@ -7,13 +7,13 @@ import (
 	"testing"
 	"time"
 
+	"sweep.dev/sweep/cmd/sweep/internal/vocabulary"
 	"sweep.dev/sweep/executor"
 	"sweep.dev/sweep/executor/fingerprint"
-	"sweep.dev/sweep/internal/vocabulary"
+	"sweep.dev/sweep/judge/search"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/plan/planfile"
 	"sweep.dev/sweep/result"
-	"sweep.dev/sweep/search"
 )
 
 // hunt is a plan with one search, of a model on some devices.

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/executor/rented"
 	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/internal/plaintext"
-	"sweep.dev/sweep/pods"
 )
 
 // examined is what the doctor finds of rented pods: one line for the ledger, and
@@ -32,7 +32,7 @@ func (a *app) examined(ctx context.Context) ([]symptom, error) {
 }
 
 // ledger says whether what is rented can be written down.
-func ledger(inv *pods.Inventory) symptom {
+func ledger(inv *rented.Inventory) symptom {
 	s := symptom{Check: "ledger", State: "ok"}
 	switch {
 	case inv.LedgerDir() == "":
@@ -56,7 +56,7 @@ func ledger(inv *pods.Inventory) symptom {
 
 // examine asks a provider whether it takes the credentials, and about the
 // account behind them.
-func examine(ctx context.Context, p *pods.Provider) symptom {
+func examine(ctx context.Context, p *rented.Provider) symptom {
 	s := symptom{Check: p.Where(), State: "ok"}
 	if !p.Made() {
 		s.State, s.Found = "warn", "not asked: "+plaintext.Line(p.Err.Error())
@@ -106,10 +106,10 @@ func accountWords(a backends.Account) []string {
 }
 
 // leftovers are pods of ours that sweep gc would end.
-func leftovers(inv *pods.Inventory, at *pods.Provider) (symptom, bool) {
+func leftovers(inv *rented.Inventory, at *rented.Provider) (symptom, bool) {
 	n, rate := 0, 0.0
-	for _, d := range inv.Decide(pods.Scope{Now: time.Now(), Owner: owner()}) {
-		if d.Pod.By == at && d.Action == pods.End {
+	for _, d := range inv.Decide(rented.Scope{Now: time.Now(), Owner: owner()}) {
+		if d.Pod.By == at && d.Action == rented.End {
 			n++
 			rate += d.Pod.USDPerHour
 		}

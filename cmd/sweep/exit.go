@@ -3,8 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"slices"
 	"strings"
 	"syscall"
@@ -116,35 +114,96 @@ type hinted struct {
 func (e *hinted) Error() string { return e.err.Error() }
 func (e *hinted) Unwrap() error { return e.err }
 
-// exitCode maps an error to its exit code.
-func exitCode(err error) int {
-	var status *statusError
-	var diags *plan.Diagnostics
-	var u *usage
-	switch {
-	case err == nil:
-		return exitOK
-	case errors.As(err, &status):
-		return status.code
-	case errors.As(err, &diags), errors.As(err, &u):
-		return exitUsage
-	case errors.Is(err, rundir.ErrLocked):
-		return exitLocked
-	case errors.Is(err, executor.ErrDrift):
-		return exitResume
-	case errors.Is(err, backends.ErrRefused):
-		return exitProvider
-	default:
-		return exitInternal
-	}
+// exitOrder are the codes in the order in which they win where several apply.
+var exitOrder = []int{
+	exitCleanup, exitInt, exitTerm, exitInternal, exitUsage, exitLocked, exitResume, exitProvider,
+	exitBudget, exitIncomplete, exitRegression, exitSLO, exitOK,
 }
 
-// gone makes an error of a reader of stdout that has left none (sweep cells | head).
-func gone(err error) error {
-	if at, ok := errors.AsType[*fs.PathError](err); ok && at.Path == os.Stdout.Name() && errors.Is(at.Err, syscall.EPIPE) {
+// worst returns the exit code of a command to which several apply.
+func worst(codes ...int) int { return firstOf(exitOrder, codes) }
+
+// worstJudged is worst for compare, gate and night, whose question is the regression: a hole
+// does not hide one.
+func worstJudged(codes ...int) int {
+	order := slices.Clone(exitOrder)
+	hole, worse := slices.Index(order, exitIncomplete), slices.Index(order, exitRegression)
+	order[hole], order[worse] = order[worse], order[hole]
+	return firstOf(order, codes)
+}
+
+// firstOf returns the code that comes first in an order; one that it does not have is as an
+// internal error.
+func firstOf(order, codes []int) int {
+	rank := func(code int) int {
+		if at := slices.Index(order, code); at >= 0 {
+			return at
+		}
+		return slices.Index(order, exitInternal)
+	}
+	best := exitOK
+	for _, code := range codes {
+		if rank(code) < rank(best) {
+			best = code
+		}
+	}
+	return best
+}
+
+// exitCode maps an error to its exit code, the worst of all that it joins.
+func exitCode(err error) int {
+	if err == nil {
+		return exitOK
+	}
+	if known := worst(codesIn(err)...); known != exitOK {
+		return known
+	}
+	return exitInternal
+}
+
+// codesIn are the exit codes of the errors in a tree that have one.
+func codesIn(err error) (codes []int) {
+	switch e := err.(type) { //nolint:errorlint // the tree is walked
+	case *statusError:
+		return []int{e.code}
+	case *plan.Diagnostics, *usage:
+		return []int{exitUsage}
+	case signalled:
+		return []int{signalCode(e.sig)}
+	case interface{ Unwrap() []error }:
+		for _, part := range e.Unwrap() {
+			codes = append(codes, codesIn(part)...)
+		}
+	case interface{ Unwrap() error }:
+		codes = codesIn(e.Unwrap())
+	}
+	// Sentinels may say so by a method of their own.
+	switch {
+	case len(codes) > 0:
+	case errors.Is(err, rundir.ErrLocked):
+		return []int{exitLocked}
+	case errors.Is(err, executor.ErrDrift):
+		return []int{exitResume}
+	case errors.Is(err, backends.ErrRefused):
+		return []int{exitProvider}
+	}
+	return codes
+}
+
+// unsaid returns what of an error is to be told; nil if it is statuses alone.
+func unsaid(err error) error {
+	return without(err, func(part error) bool {
+		s, ok := part.(*statusError) //nolint:errorlint // one by one
+		return ok && s.err == nil
+	})
+}
+
+// exitWith returns the error of an exit code that has been said; nil for 0.
+func exitWith(code int) error {
+	if code == exitOK {
 		return nil
 	}
-	return err
+	return &statusError{code, nil}
 }
 
 // signalCode is the exit code of a run that a signal ended. A terminal that

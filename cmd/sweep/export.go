@@ -13,10 +13,10 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"sweep.dev/sweep/export"
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/internal/plaintext"
+	"sweep.dev/sweep/report/export"
 )
 
 // exportFolder is where an export of many files goes, in the run directory, if -o names

@@ -13,19 +13,18 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"sweep.dev/sweep/fetch"
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/internal/humanize"
-	"sweep.dev/sweep/internal/kubeapi"
 	"sweep.dev/sweep/internal/plaintext"
-	"sweep.dev/sweep/schedule"
+	"sweep.dev/sweep/nightly/fetch"
+	"sweep.dev/sweep/nightly/schedule"
 )
 
 func (a *app) fetchCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "fetch",
 		Usage: "copies the runs and the history of nights in a cluster to this machine",
-		Description: `Copies what the nights of the plan NAME in NAMESPACE have kept (sweep schedule --target
+		Description: `Copies what the nights of the plan NAME in NAMESPACE have kept (sweep night schedule --target
 kubernetes) into runs/ and NAME.jsonl below the working directory, or below -o. A pod of
 the nights' own image mounts their volume for reading meanwhile, and is gone afterwards;
 the cluster ends it after --timeout in any case.
@@ -34,12 +33,12 @@ Only what is not here is sent, and the digest of each file is verified. A fetch 
 off goes on where it stopped. A run of the same name that is another run, or a history with
 lines of its own, is refused and not replaced.
 
-  $ sweep fetch --kube bench/chat-capacity
-  $ sweep fetch --kube bench/chat-capacity --latest 7 -o nights
-  $ sweep fetch --kube bench/chat-capacity --print-role  # the Role that it needs` + exitHelp(exitOK, exitInternal, exitUsage, exitCleanup, exitProvider, exitInt, exitTerm),
+  $ sweep night fetch --kube bench/chat-capacity
+  $ sweep night fetch --kube bench/chat-capacity --latest 7 -o nights
+  $ sweep night fetch --kube bench/chat-capacity --print-role  # the Role that it needs` + exitHelp(exitOK, exitInternal, exitUsage, exitCleanup, exitProvider, exitInt, exitTerm),
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "kube", Usage: "the nights of a plan in a cluster: `NAMESPACE/NAME`", Required: true},
-			&cli.StringFlag{Name: "kube-context", Usage: "use this `CONTEXT` of the kubeconfig; default: the current one"},
+			kubeContextFlag(),
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "copy into `DIR`", DefaultText: "the working directory"},
 			&cli.IntFlag{Name: "latest", Usage: "copy the latest `N` runs", Validator: positive[int], DefaultText: "all"},
 			&cli.StringFlag{Name: "max-size", Value: "10Gi", Usage: "refuse to copy more than `SIZE`: bytes, or a number with Ki, Mi, Gi or Ti"},
@@ -61,7 +60,7 @@ func (a *app) fetch(ctx context.Context, c *cli.Command) error {
 	namespace, name, _ := strings.Cut(c.String("kube"), "/")
 	if c.Bool("print-role") && namespace != "" {
 		_, err := io.WriteString(a.out, fetch.RoleYAML(plaintext.Line(namespace)))
-		return gone(err)
+		return err
 	}
 	if namespace == "" || name == "" {
 		return &usage{errors.New("--kube: want NAMESPACE/NAME, the name of the plan")}
@@ -70,10 +69,9 @@ func (a *app) fetch(ctx context.Context, c *cli.Command) error {
 	if err != nil {
 		return &usage{fmt.Errorf("--max-size: %w", err)}
 	}
-	files, _ := a.env("KUBECONFIG")
-	api, err := kubeapi.Connect(kubeapi.Config{Kubeconfig: files, Context: c.String("kube-context")})
+	api, err := a.kubeAPI(c)
 	if err != nil {
-		return &usage{err}
+		return err
 	}
 	fx, err := a.effects()
 	if err != nil {
@@ -95,37 +93,32 @@ func (a *app) fetch(ctx context.Context, c *cli.Command) error {
 	if got.Files > 0 || err == nil {
 		a.say("%s and %d bytes fetched, %s were here", humanize.Plural(got.Files, "file"), got.Bytes, humanize.Plural(got.Present, "file"))
 	}
-	if left != nil {
-		a.say("sweep: %v", left)
-	}
-	sig, interrupted := errors.AsType[signalled](err)
-	switch _, denied := errors.AsType[*kubeapi.Denied](err); {
-	case interrupted:
-		return &statusError{signalCode(sig.sig), err}
-	case denied:
-		return &statusError{exitProvider, &hinted{err, "ask for the Role that sweep fetch --kube " + plaintext.Word(namespace) + " --print-role prints"}}
-	case err != nil:
-		return fmt.Errorf("fetch: %w", err)
-	}
-	for _, r := range got.Runs {
-		if _, err := fmt.Fprintln(a.out, plaintext.Word(filepath.Join(folder, fetch.RunsFolder, r))); err != nil {
-			return gone(err)
+	if err != nil {
+		err = refusedByKube(fmt.Errorf("fetch: %w", err), "night fetch", namespace)
+	} else {
+		for _, r := range got.Runs {
+			fmt.Fprintln(a.out, plaintext.Word(filepath.Join(folder, fetch.RunsFolder, r)))
 		}
 	}
 	if left != nil {
-		return &statusError{exitCleanup, nil}
+		err = &statusError{exitCleanup, errors.Join(err, fmt.Errorf("clean-up not verified: %w", left))}
 	}
-	return nil
+	return err
 }
 
 // pull fetches with a pod of its own. left is why that may not be gone.
 func pull(ctx context.Context, s fetch.Source, folder string, o fetch.Options) (got fetch.Result, left, err error) {
 	pod, err := s.Start(ctx)
-	if err != nil {
-		return got, nil, err
+	if err == nil {
+		got, err = fetch.Pull(ctx, pod, s.Effects, folder, o)
+		return got, pod.End(context.WithoutCancel(ctx)), err
 	}
-	got, err = fetch.Pull(ctx, pod, s.Effects, folder, o)
-	return got, pod.End(context.WithoutCancel(ctx)), err
+	// Apart, so that its reason is not that of the fetch.
+	if l, ok := errors.AsType[*fetch.LeftError](err); ok {
+		left = l
+		err = without(err, func(part error) bool { return part == left }) //nolint:errorlint // one by one
+	}
+	return got, left, err
 }
 
 // bytesOf is a number of bytes.
@@ -143,7 +136,7 @@ func bytesOf(text string) (int64, error) {
 	return n << shift, nil
 }
 
-// filesCommand is what sweep fetch runs in its pod.
+// filesCommand is what sweep night fetch runs in its pod.
 func (a *app) filesCommand() *cli.Command {
 	serve := func(name string, do func(context.Context, *cli.Command) error, flags ...cli.Flag) *cli.Command {
 		return &cli.Command{Name: name, Flags: flags, OnUsageError: usageError, Action: do}

@@ -9,12 +9,12 @@ import (
 
 	"sweep.dev/sweep/executor"
 	"sweep.dev/sweep/internal/humanize"
+	"sweep.dev/sweep/judge/search"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/report/draw"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/rundir"
-	"sweep.dev/sweep/search"
 )
 
 // This file is what commands know of the searches of a plan (find).

@@ -4,10 +4,12 @@ import (
 	"math"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/rundir/rundirtest"
 )
 
@@ -60,7 +62,11 @@ func TestFind_quoteLeft(t *testing.T) {
 	if resumed.code != exitUsage || !strings.Contains(resumed.stderr, " more, $") || len(a.Audit().Pods) != 1 || len(a.Audit().Alive()) != 0 {
 		t.Errorf("exit %d, pods %v\n%s", resumed.code, a.Audit().Pods, resumed.stderr)
 	}
-	if left >= all || math.Abs(left-rows) > 0.01*left || math.Abs(left-0.24*seconds/3600) > 0.24*2/3600 {
+	// A trial that a busy machine left INVALID or undecided is asked for again.
+	decided := !slices.ContainsFunc(rowsOf(t, filepath.Join(a.dir, "out")), func(row result.Row) bool {
+		return row["status"] != result.StatusOK || row["slo_always"] != "pass"
+	})
+	if decided && left >= all || math.Abs(left-rows) > 0.01*left || math.Abs(left-0.24*seconds/3600) > 0.24*2/3600 {
 		t.Errorf("$%g are quoted of $%g: $%g and %g s by lines\n%s", left, all, rows, seconds, resumed.stderr)
 	}
 	if r := a.sweep("resume", "--yes", "out"); r.code != exitOK || len(a.Audit().Pods) != 2 {

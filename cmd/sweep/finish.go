@@ -8,7 +8,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"sweep.dev/sweep/executor"
-	"sweep.dev/sweep/notify"
+	"sweep.dev/sweep/nightly/notify"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/result"
@@ -75,6 +75,6 @@ func finished(j job, code int, run *report.Run, rep executor.Report) notify.Ende
 		}
 	}
 	e.Trials.Failed, e.Trials.Invalid = count(run)
-	e.Objectives.Failed, e.Objectives.Undecided, e.Objectives.Unchecked = objectives(run)
+	e.Objectives.Failed, e.Objectives.Undecided, e.Objectives.Unchecked = objectives(run, false)
 	return e
 }

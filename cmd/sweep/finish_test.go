@@ -11,11 +11,11 @@ import (
 	"testing"
 
 	"sweep.dev/sweep/backends"
-	"sweep.dev/sweep/event"
 	"sweep.dev/sweep/executor"
-	"sweep.dev/sweep/notify"
+	"sweep.dev/sweep/executor/event"
+	"sweep.dev/sweep/executor/serving"
+	"sweep.dev/sweep/nightly/notify"
 	"sweep.dev/sweep/report"
-	"sweep.dev/sweep/serving"
 )
 
 const hookPlan = `version: 1
@@ -23,7 +23,7 @@ name: tiny
 model: sweep/tiny
 matrix: {engine: vllm, gpu: h100, concurrency: [1, 2], max_tokens: 3}
 backend: {kind: sim}
-load: {requests: 4, prompts: {kind: synthetic, input_tokens: 20}}
+load: {requests: 12, prompts: {kind: synthetic, input_tokens: 20}}
 validity: {max_client_cpu: 1, max_schedule_lag: 10s, max_stall: 60s, max_client_lag: 60s, max_loop: 1, max_coalesced: 1, max_steal: 1, max_drift: 100}
 slo: {never: p95_e2e_ms < 0.001}
 on_finish: {webhook: {url: '${SWEEP_HOOK}'}}

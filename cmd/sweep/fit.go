@@ -13,19 +13,19 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"sweep.dev/sweep/catalog"
-	"sweep.dev/sweep/fit"
+	"sweep.dev/sweep/engine/catalog"
 	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/plan"
-	"sweep.dev/sweep/predict"
 	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/report/draw"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
+	"sweep.dev/sweep/result/store"
 	"sweep.dev/sweep/rundir"
+	"sweep.dev/sweep/sim/fit"
 	"sweep.dev/sweep/sim/fitted"
-	"sweep.dev/sweep/store"
+	"sweep.dev/sweep/sim/predict"
 )
 
 func (a *app) fitCommand() *cli.Command {
@@ -41,9 +41,9 @@ takes %d cells at least, of one kind of server, best with several concurrencies 
 The file that it writes can be the GPU of a simulation: sweep sim --fitted FILE, or
 backend: {kind: sim, fitted: FILE} in a plan.
 
-  $ sweep fit runs/chat-capacity-20261121T101500Z-3f2a
-  $ sweep fit --only 'gpu == "l4"' -o l4.json
-  $ sweep fit --model gemma-3-270m runs/local-llamacpp-20261121T101500Z-3f2a`, fit.LeastCells) + exitHelp(exitOK, exitInternal, exitUsage),
+  $ sweep sim fit runs/chat-capacity-20261121T101500Z-3f2a
+  $ sweep sim fit --only 'gpu == "l4"' -o l4.json
+  $ sweep sim fit --model gemma-3-270m runs/local-llamacpp-20261121T101500Z-3f2a`, fit.LeastCells) + exitHelp(exitOK, exitInternal, exitUsage),
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "only", Usage: "fit the cells for which `EXPR` over the axes is true"},
 			&cli.StringFlag{Name: "model", Usage: "the shape of the model by its `NAME` in the catalogue", DefaultText: "that of the plan"},
@@ -95,9 +95,10 @@ func (a *app) fit(c *cli.Command, dir string) error {
 		return err
 	}
 	page := a.page()
-	fitText(page, m, got)
-	if err := page.Err(); err != nil {
-		return gone(err)
+	if name == "-" || c.String("output") == "-" {
+		fitText(page, m, got)
+	} else {
+		defer fitText(page, m, got) // after the file: whoever reads it may be gone
 	}
 	return a.writeTo(c, name, func(w io.Writer) error {
 		_, err := w.Write(text)

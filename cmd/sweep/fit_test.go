@@ -13,9 +13,9 @@ const fitPlan = `
 version: 1
 name: fitted
 model: Qwen/Qwen2.5-1.5B-Instruct
-matrix: {engine: vllm, gpu: l4, concurrency: [1, 4], input_tokens: [32, 256, 1024], max_tokens: 8}
+matrix: {engine: vllm, gpu: l4, concurrency: [1, 4], input_tokens: [32, 256, 1024], max_tokens: 5}
 backend: {kind: sim, fitted: slow.json}
-load: {requests_per_worker: 3, warmup: {requests: 1}}
+load: {requests_per_worker: 2, warmup: {requests: 1}}
 validity: {max_client_cpu: 1, max_schedule_lag: 10s, max_stall: 60s, max_client_lag: 60s, max_loop: 1, max_coalesced: 1, max_steal: 1, max_drift: 100}
 collect: [prom]
 `
@@ -36,7 +36,7 @@ func TestFit(t *testing.T) {
 	if got := sweep(t, dir, nil, "run", "-o", "run", "plan.yaml"); got.code != exitOK {
 		t.Fatalf("exit %d\n%s", got.code, got.stderr)
 	}
-	got := sweep(t, dir, nil, "fit", "-o", "l4.json", "run")
+	got := sweep(t, dir, nil, "sim", "fit", "-o", "l4.json", "run")
 	if got.code != exitOK || !strings.Contains(got.stdout, "vllm, 1 x l4, Qwen/Qwen2.5-1.5B-Instruct: fitted to 4 cells") || !strings.Contains(got.stdout, "left out: 2 cells") {
 		t.Fatalf("exit %d\n%s\n%s", got.code, got.stdout, got.stderr)
 	}
@@ -51,10 +51,10 @@ func TestFit(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"fit", "-o", "l4.json", "run"}, "l4.json is there already"},
-		{[]string{"fit", "-o", "few.json", "--only", "concurrency == 1", "run"}, "3 VALID cells are too few"},
-		{[]string{"fit", "-o", "few.json", "--only", "concurrency == 9", "run"}, "0 VALID cells are too few"},
-		{[]string{"sim", "--model", "sweep/tiny", "--fitted", "plan.yaml"}, "is no file of sweep fit"},
+		{[]string{"sim", "fit", "-o", "l4.json", "run"}, "l4.json is there already"},
+		{[]string{"sim", "fit", "-o", "few.json", "--only", "concurrency == 1", "run"}, "3 VALID cells are too few"},
+		{[]string{"sim", "fit", "-o", "few.json", "--only", "concurrency == 9", "run"}, "0 VALID cells are too few"},
+		{[]string{"sim", "--model", "sweep/tiny", "--fitted", "plan.yaml"}, "is no file of sweep sim fit"},
 	} {
 		if got := sweep(t, dir, nil, c.args...); got.code != exitUsage || !strings.Contains(got.stderr, c.want) {
 			t.Errorf("%v: exit %d\n%s", c.args, got.code, got.stderr)

@@ -7,11 +7,11 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"sweep.dev/sweep/event"
+	"sweep.dev/sweep/executor/event"
 	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/plan/axes"
-	"sweep.dev/sweep/report/compare"
+	"sweep.dev/sweep/report/conclude"
 )
 
 // A lane is the cells of one deployment, in the plan's order, each with the mark of
@@ -32,7 +32,7 @@ func (l *lane) String() string {
 	for _, cell := range l.cells {
 		mark := l.marks[cell]
 		if mark == "" {
-			mark = compare.Pending.Mark()
+			mark = conclude.Pending.Mark()
 		} else {
 			done++
 		}

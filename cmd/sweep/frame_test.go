@@ -8,10 +8,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"sweep.dev/sweep/event"
+	"sweep.dev/sweep/executor/event"
+	"sweep.dev/sweep/judge/stopping"
 	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/result"
-	"sweep.dev/sweep/stopping"
 )
 
 // TestFrame holds what a terminal of 40, 80 and 120 columns shows of a run with two

@@ -12,11 +12,11 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"sweep.dev/sweep/gate"
-	"sweep.dev/sweep/history"
 	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/nightly"
+	"sweep.dev/sweep/nightly/gate"
+	"sweep.dev/sweep/nightly/history"
 	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/result/metric"
 	"sweep.dev/sweep/result/noise"
@@ -35,7 +35,7 @@ the band of its last %d nights: what differs between nights, at least %.0f %%. W
 DIR it is the latest run under runs/.
 
 A regression (exit 98) is worse than the band for two nights running, or by %d standard
-deviations in one. The band does not move meanwhile; sweep history accept makes the new
+deviations in one. The band does not move meanwhile; sweep night accept makes the new
 level normal. With fewer than %d nights there is no band and the gate learns, unless
 --noise says how far nights are apart. A new release of the engine is named, and is no
 new series.
@@ -44,16 +44,17 @@ new series.
 what is worse again is a regression tonight, and what is not is withdrawn. It shows what
 it costs and asks, as any run.
 
-  $ sweep gate --history chat.jsonl
-  $ sweep gate --history chat.jsonl --max-regression 5%% --strict runs/tonight
-  $ sweep gate --history chat.jsonl --metric p50_ttft_ms --metric throughput_tok_s
-  $ sweep gate --history chat.jsonl --rerun --yes --max-cost 2 runs/tonight
-  $ sweep gate --history chat.jsonl --json runs/tonight`, gate.Window, 100*gate.MinChange, gate.AtOnce, gate.MinNights) + exitHelp(),
+  $ sweep night gate --history chat.jsonl
+  $ sweep night gate --history chat.jsonl --max-regression 5%% --strict runs/tonight
+  $ sweep night gate --history chat.jsonl --metric p50_ttft_ms --metric throughput_tok_s
+  $ sweep night gate --history chat.jsonl --rerun --yes --max-cost 2 runs/tonight
+  $ sweep night gate --history chat.jsonl --json runs/tonight`, gate.Window, 100*gate.MinChange, gate.AtOnce, gate.MinNights) + exitHelp(),
 		Flags: append([]cli.Flag{
 			historyFlag(),
 			&cli.StringFlag{Name: "max-regression", Usage: "a `SHARE` (5% or 0.05) by which a figure may be worse; one that cannot be told from noise is too noisy", DefaultText: "what the band allows"},
 			noiseFlag(),
 			metricFlag("judge the column `METRIC`; may be repeated", gatedNames()),
+			allowMissing(),
 			&cli.BoolFlag{Name: "strict", Usage: "learning and too noisy are exit 3 and not 0"},
 			&cli.BoolFlag{Name: "json", Usage: "print as JSON"},
 			&cli.BoolFlag{Name: "rerun", Usage: "measure the cells again that are worse for the first night, in DIR" + rerunSuffix + "; the flags below are for this run"},
@@ -121,30 +122,39 @@ func (a *app) gate(ctx context.Context, c *cli.Command, dir string) error {
 	if err != nil {
 		return err
 	}
-	board, holes, err := a.judge(c, run, q)
-	if err == nil && c.Bool("rerun") {
-		if fresh := board.Fresh(); len(fresh) > 0 {
-			board, holes, err = a.rerun(ctx, c, run, q, fresh)
-		}
+	if len(history.Nights(run)) == 0 { // which addNight has said
+		return exitWith(exitIncomplete)
 	}
+	board, holes, err := a.judge(c, run, q)
 	if err != nil {
 		return err
+	}
+	var short error // why there is no second measurement
+	if fresh := board.Fresh(); c.Bool("rerun") && len(fresh) > 0 {
+		again, more, err := a.rerun(ctx, c, run, q, fresh)
+		if short = err; err == nil {
+			board, holes = again, more
+		}
 	}
 	if c.Bool("json") {
 		err = a.json().Encode(board.Document(holes))
 	} else {
 		err = board.Write(a.out, holes)
 	}
-	if err = gone(err); err != nil {
-		return err
+	if err = a.beside(err); err != nil {
+		return errors.Join(short, err)
 	}
-	if code := gateCode(board, holes, c.Bool("strict")); code != exitOK {
-		if code == exitRegression {
-			a.next(fmt.Sprintf("sweep history accept --history %s %s, if this is the new normal", plaintext.Word(c.String("history")), plaintext.Word(dir)))
+	code := gateCode(board, holes, c.Bool("strict"), c.Bool("allow-missing"))
+	if code == exitRegression {
+		a.next(fmt.Sprintf("sweep night accept --history %s %s, if this is the new normal", plaintext.Word(c.String("history")), plaintext.Word(dir)))
+	}
+	if short != nil {
+		if text := unsaid(short); text != nil {
+			a.complain(text)
 		}
-		return &statusError{code, nil}
+		code = worstJudged(exitCode(short), code)
 	}
-	return nil
+	return exitWith(code)
 }
 
 // gateQuestion is what the command line asks, of no run yet.
@@ -192,71 +202,32 @@ func (a *app) judge(c *cli.Command, run *report.Run, q nightly.Question) (*night
 	return board, nightly.Holes(run, history.Nights(run)), nil
 }
 
-// gateCode is the exit code of a board.
-func gateCode(b *nightly.Board, holes []string, strict bool) int {
+// gateCode is the exit code of a board. With missing, cells that nothing is known of do not
+// count.
+func gateCode(b *nightly.Board, holes []string, strict, missing bool) int {
 	count := b.Count()
-	switch {
-	case len(holes) > 0, count[gate.Missing] > 0, len(b.Series) == 0:
-		return exitIncomplete
-	case strict && count[gate.Learning]+count[gate.TooNoisy] > 0:
-		return exitIncomplete
-	case count[gate.Regression] > 0:
-		return exitRegression
+	var codes []int
+	if (len(holes) > 0 || count[gate.Missing] > 0) && !missing || len(b.Series) == 0 || strict && count[gate.Learning]+count[gate.TooNoisy] > 0 {
+		codes = append(codes, exitIncomplete)
 	}
-	return exitOK
+	if count[gate.Regression] > 0 {
+		codes = append(codes, exitRegression)
+	}
+	return worstJudged(codes...)
 }
 
-func (a *app) historyCommand() *cli.Command {
-	return &cli.Command{
-		Name:  "history",
-		Usage: "keeps what cells come to night after night",
-		Description: `The history is one file of JSON lines with a checksum each, which is only appended
-to. It has a line for each cell and run, of the VALID trials alone.` + exitHelp(exitOK, exitInternal, exitUsage),
-		OnUsageError: usageError,
-		Action: func(_ context.Context, c *cli.Command) error {
-			if name := c.Args().First(); name != "" {
-				return unknownCommand(c, name)
-			}
-			return cli.ShowSubcommandHelp(c)
-		},
-		Commands: []*cli.Command{a.historyAddCommand(), a.historyAcceptCommand()},
-	}
-}
-
-func (a *app) historyAddCommand() *cli.Command {
-	return &cli.Command{
-		Name:      "add",
-		Usage:     "adds the cells of a run, as sweep gate does",
-		ArgsUsage: "[DIR]",
-		Description: `Adds the cells of the run directory DIR, or of the latest run under runs/. A run that
-is there already is not added twice; one that was resumed since is brought up to date.
-
-  $ sweep history add --history chat.jsonl runs/tonight` + exitHelp(exitOK, exitInternal, exitUsage),
-		Flags:        []cli.Flag{historyFlag()},
-		OnUsageError: usageError,
-		Action: func(ctx context.Context, c *cli.Command) error {
-			dir, err := a.runDir(c)
-			if err != nil {
-				return err
-			}
-			_, err = a.addNight(ctx, c, dir)
-			return err
-		},
-	}
-}
-
-func (a *app) historyAcceptCommand() *cli.Command {
+func (a *app) acceptCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "accept",
 		Usage:     "says that what a run came to is the new normal",
 		ArgsUsage: "[DIR]",
-		Description: `After a regression the band of sweep gate stays where it was until figures are back
+		Description: `After a regression the band of sweep night gate stays where it was until figures are back
 in it, or until somebody accepts the new level. This accepts that of the run directory
 DIR, or of the latest run under runs/: its nights outside the band, since the first of
 them, become the band's.
 
-  $ sweep history accept --history chat.jsonl runs/tonight
-  $ sweep history accept --history chat.jsonl --cell 3fa9c1d20b7e --note 'prefix cache off' runs/tonight` + exitHelp(exitOK, exitInternal, exitUsage),
+  $ sweep night accept --history chat.jsonl runs/tonight
+  $ sweep night accept --history chat.jsonl --cell 3fa9c1d20b7e --note 'prefix cache off' runs/tonight` + exitHelp(exitOK, exitInternal, exitUsage),
 		Flags: []cli.Flag{
 			historyFlag(),
 			&cli.StringFlag{Name: "cell", Usage: "accept it of the cell `ID` alone", DefaultText: "all cells of the run"},
@@ -325,7 +296,7 @@ func (a *app) acceptNight(ctx context.Context, c *cli.Command, dir string) error
 		if cell != "" {
 			what = "the cell " + plaintext.Word(cell) + " of this run"
 		}
-		return &usage{&hinted{fmt.Errorf("%s has nothing of %s", plaintext.Word(path), what), "sweep history add adds a run, and sweep cells lists its cells"}}
+		return &usage{&hinted{fmt.Errorf("%s has nothing of %s", plaintext.Word(path), what), "sweep night gate adds a run, and sweep cells lists its cells"}}
 	}
 	fx, err := a.effects()
 	if err != nil {
@@ -356,7 +327,7 @@ func unusableHistory(err error) error {
 	case errors.As(err, &foreign):
 		return &usage{&hinted{err, "sweep changes no line; take that one out, or go on from a copy of the file"}}
 	case errors.Is(err, fs.ErrNotExist):
-		return &usage{&hinted{fmt.Errorf("--history: %w", err), "sweep gate and sweep history add make the file"}}
+		return &usage{&hinted{fmt.Errorf("--history: %w", err), "sweep night run and sweep night gate make the file"}}
 	case errors.Is(err, fs.ErrPermission):
 		return &usage{fmt.Errorf("--history: %w", err)}
 	}

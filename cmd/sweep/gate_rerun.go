@@ -10,11 +10,11 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"sweep.dev/sweep/history"
 	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/nightly"
+	"sweep.dev/sweep/nightly/history"
 	"sweep.dev/sweep/plan/planfile"
 	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/rundir"
@@ -114,7 +114,7 @@ func (a *app) startAgain(ctx context.Context, c *cli.Command, run *report.Run, d
 	if err != nil {
 		return err
 	}
-	options := planfile.Options{Set: m.Set, AllowEnv: m.AllowEnv, MaxCells: m.MaxCells}
+	options := planfile.Options{Set: m.Set, AllowEnv: m.AllowEnv, SendEnv: m.SendEnv, MaxCells: m.MaxCells}
 	return a.start(ctx, c, toRun{
 		plan: p, plugins: made, path: filepath.Join(run.Dir, layout.Plan), planDir: m.PlanDir, options: options, dir: dir, only: only, show: quiet,
 	})

@@ -2,16 +2,17 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v3"
 
+	"sweep.dev/sweep/executor/rented"
 	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/internal/plaintext"
-	"sweep.dev/sweep/pods"
 )
 
 func (a *app) gcCommand() *cli.Command {
@@ -62,86 +63,96 @@ It ends nothing without --yes or your agreement.
 // A gcRow is what became of one pod.
 type gcRow struct {
 	podRow
-	Action pods.Action `json:"action"`
-	Why    string      `json:"why"`
-	Gone   bool        `json:"gone"`
-	Error  string      `json:"error,omitempty"`
+	Action rented.Action `json:"action"`
+	Why    string        `json:"why"`
+	Gone   bool          `json:"gone"`
+	Error  string        `json:"error,omitempty"`
 }
 
 func (a *app) gc(ctx context.Context, c *cli.Command) error {
-	s := pods.Scope{Now: time.Now(), Owner: owner(), Run: c.String("run"), Expired: c.Bool("expired")}
+	s := rented.Scope{Now: time.Now(), Owner: owner(), Run: c.String("run"), Expired: c.Bool("expired")}
 	if c.IsSet("owner") {
 		s.Owner = c.String("owner")
+	}
+	if c.Bool("yes") { // what is interrupted while it looks has not cleaned up
+		running, _, stop := signals(ctx, a.say)
+		defer stop()
+		ctx = running
 	}
 	inv, err := a.rented(ctx, c.StringSlice("backend"))
 	if err != nil {
 		return err
 	}
 	rows, due, strangers := judged(inv, s)
-	text := !c.Bool("json")
-	if text {
-		for _, r := range rows {
-			if _, err := fmt.Fprintf(a.out, "%-5s  %s  %s  %s  %s/h: %s\n", r.Action, r.Backend, plaintext.Line(r.Name),
-				plaintext.Line(r.standing()), humanize.Dollars(r.USDPerHour), plaintext.Line(r.Why)); err != nil {
-				return gone(err)
-			}
+	var text strings.Builder
+	for _, r := range rows {
+		fmt.Fprintf(&text, "%-5s  %s  %s  %s  %s/h: %s\n", r.Action, r.Backend, plaintext.Line(r.Name),
+			plaintext.Line(r.standing()), humanize.Dollars(r.USDPerHour), plaintext.Line(r.Why))
+	}
+	list := func() {
+		if !c.Bool("json") {
+			_, _ = io.WriteString(a.out, text.String()) // main tells what is not written
+		}
+		a.unasked(inv)
+		if strangers > 0 {
+			a.say("%s left alone: not provably of %s", humanize.Plural(strangers, "pod"), s.Owner)
 		}
 	}
-	a.unasked(inv)
-	if strangers > 0 {
-		a.say("%s left alone: not provably of %s", humanize.Plural(strangers, "pod"), s.Owner)
+	// A person reads the list to answer. With --yes pods are ended first: whoever reads the
+	// list may be slow, or gone.
+	agreed, asked := c.Bool("yes") && len(due.pods) > 0, true
+	if !c.Bool("yes") {
+		list()
+		agreed, asked = a.agreed(c, len(due.pods))
 	}
-	agreed, asked := a.agreed(c, len(due.pods))
-	if agreed {
+	switch {
+	case c.Bool("yes"):
+		due.end(ctx, inv)
+		list()
+	case agreed:
 		ctx, _, stop := signals(ctx, a.say)
 		defer stop()
 		due.end(ctx, inv)
-		if text {
-			for _, r := range due.rows {
-				if r.Gone {
-					fmt.Fprintf(a.out, "gone   %s  %s\n", r.Backend, plaintext.Line(r.Name))
-				}
-			}
+	}
+	for _, r := range due.rows {
+		if r.Gone && !c.Bool("json") {
+			fmt.Fprintf(a.out, "gone   %s  %s\n", r.Backend, plaintext.Line(r.Name))
 		}
 	}
-	if !text {
-		enc := json.NewEncoder(plaintext.JSON(a.out))
-		enc.SetIndent("", "  ")
-		if err := enc.Encode(rows); err != nil {
-			return gone(err)
-		}
+	if c.Bool("json") {
+		err = a.json().Encode(rows)
 	}
-	return a.swept(inv, due.rows, agreed, asked, len(rows))
+	return errors.Join(a.swept(inv, due.rows, agreed, asked, len(rows)), err)
 }
 
 // duePods are what gc is to end, each with its row.
 type duePods struct {
-	pods []pods.Pod
+	pods []rented.Pod
 	rows []*gcRow
 }
 
 // judged decides about every pod. strangers counts those that are not provably
 // the owner's.
-func judged(inv *pods.Inventory, s pods.Scope) (rows []*gcRow, due duePods, strangers int) {
+func judged(inv *rented.Inventory, s rented.Scope) (rows []*gcRow, due duePods, strangers int) {
 	rows = []*gcRow{}
 	for _, d := range inv.Decide(s) {
 		switch d.Action {
-		case pods.Foreign:
+		case rented.Foreign:
 			strangers++
 			continue
-		case pods.Other:
+		case rented.Other:
 			continue
 		}
 		r := &gcRow{podRow: rowOf(d.Pod, s.Now), Action: d.Action, Why: d.Why}
 		rows = append(rows, r)
-		if d.Action == pods.End {
+		if d.Action == rented.End {
 			due.pods, due.rows = append(due.pods, d.Pod), append(due.rows, r)
 		}
 	}
 	return rows, due, strangers
 }
 
-func (d duePods) end(ctx context.Context, inv *pods.Inventory) {
+func (d duePods) end(ctx context.Context, inv *rented.Inventory) {
 	for i, err := range inv.End(ctx, d.pods) {
 		d.rows[i].Gone = err == nil
 		if err != nil {
@@ -161,7 +172,7 @@ func (a *app) agreed(c *cli.Command, due int) (yes, asked bool) {
 }
 
 // swept says how it ended.
-func (a *app) swept(inv *pods.Inventory, due []*gcRow, ended, asked bool, rows int) error {
+func (a *app) swept(inv *rented.Inventory, due []*gcRow, ended, asked bool, rows int) error {
 	var stuck []string
 	var rate float64
 	for _, r := range due {
@@ -174,29 +185,31 @@ func (a *app) swept(inv *pods.Inventory, due []*gcRow, ended, asked bool, rows i
 			a.say("sweep: %s %s is not confirmed gone: %s", r.Backend, plaintext.Line(r.Name), plaintext.Line(r.Error))
 		}
 	}
-	refused := inv.Refused()
+	var codes []int
+	if inv.Refused() != nil {
+		codes = append(codes, exitProvider) // and why has been said
+	}
+	if inv.Damaged != nil {
+		codes = append(codes, exitInternal) // as above
+	}
+	if silent := inv.Silent(); silent != "" {
+		a.say("sweep: clean-up not verified: %s did not answer", silent)
+		codes = append(codes, exitCleanup)
+	}
 	switch {
 	case len(stuck) > 0:
 		a.say("sweep: clean-up not verified: %s may still be billed, %s/h together", humanize.Plural(len(stuck), "pod"), humanize.Dollars(rate))
 		a.next("sweep gc --yes")
-		return &statusError{exitCleanup, nil}
+		codes = append(codes, exitCleanup)
 	case len(due) > 0 && !ended:
 		a.say("sweep: nothing was ended; %s, %s/h together, would be", humanize.Plural(len(due), "pod"), humanize.Dollars(rate))
 		a.next("sweep gc --yes")
 		if !asked {
 			// A timer without --yes must not look as if it cleaned up.
-			return &statusError{exitCleanup, nil}
+			codes = append(codes, exitCleanup)
 		}
-		return nil
-	case refused != nil:
-		return &statusError{exitProvider, nil} // and why has been said
-	case inv.Silent() != "":
-		a.say("sweep: clean-up not verified: %s did not answer", inv.Silent())
-		return &statusError{exitCleanup, nil}
-	case inv.Damaged != nil:
-		return &statusError{exitInternal, nil}
-	case rows == 0:
+	case rows == 0 && len(codes) == 0:
 		a.say("nothing of that owner is there")
 	}
-	return nil
+	return exitWith(worst(codes...))
 }

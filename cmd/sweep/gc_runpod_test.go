@@ -16,8 +16,8 @@ import (
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/backends/runpod/runpodtest"
 	"sweep.dev/sweep/backends/runpod/runpodtest/podtest"
+	"sweep.dev/sweep/backends/runpodapi"
 	"sweep.dev/sweep/internal/polltest"
-	"sweep.dev/sweep/internal/runpodapi"
 	"sweep.dev/sweep/internal/secret"
 )
 

@@ -7,14 +7,14 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"sweep.dev/sweep/catalog"
+	"sweep.dev/sweep/engine/catalog"
 )
 
 func (a *app) gpusCommand() *cli.Command {
 	return &cli.Command{
 		Name:         "gpus",
 		Usage:        "lists the GPUs that a plan can name",
-		Description:  "  $ sweep gpus" + exitHelp(exitOK, exitUsage),
+		Description:  "  $ sweep list gpus" + exitHelp(exitOK, exitUsage),
 		Flags:        []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print as JSON"}},
 		OnUsageError: usageError,
 		Action: func(_ context.Context, c *cli.Command) error {

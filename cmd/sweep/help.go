@@ -45,9 +45,14 @@ func printHelp(w io.Writer, _ string, data any) {
 	page := draw.New(w, draw.Style{Width: width})
 	if commands := c.VisibleCommands(); len(commands) > 0 {
 		fmt.Fprint(w, "\nCOMMANDS:\n")
-		rows := make([][]string, len(commands))
-		for i, sub := range commands {
-			rows[i] = []string{strings.Join(sub.Names(), ", "), sub.Usage}
+		var rows [][]string
+		heading := ""
+		for _, sub := range commands { // in the order of their headings
+			if sub.Category != heading {
+				heading = sub.Category
+				rows = append(rows, []string{heading + ":", ""})
+			}
+			rows = append(rows, []string{strings.Join(sub.Names(), ", "), sub.Usage})
 		}
 		page.Rows(rows...)
 	}

@@ -65,7 +65,7 @@ for its model and engine, as sweep bench does, and nothing is measured.
 			path := c.Args().First()
 			if path == "" {
 				_, err := io.WriteString(a.out, text)
-				return gone(err)
+				return err
 			}
 			if err := a.writeNew(initPoint, path, text); err != nil {
 				return err
@@ -97,7 +97,7 @@ func (a *app) firstPlan(ctx context.Context, c *cli.Command) (string, error) {
 }
 
 // modeline lets an editor check a plan.
-const modeline = "# yaml-language-server: $schema=plan.schema.json\n# The line above lets an editor check this plan: sweep schema > plan.schema.json\n#\n"
+const modeline = "# yaml-language-server: $schema=plan.schema.json\n# The line above lets an editor check this plan: sweep list schema > plan.schema.json\n#\n"
 
 // planFrom is the plan that sweep bench would run, with an objective to edit.
 func (a *app) planFrom(ctx context.Context, c *cli.Command, target string) (string, error) {

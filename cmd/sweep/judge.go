@@ -13,11 +13,11 @@ import (
 
 	"sweep.dev/sweep/internal/input"
 	"sweep.dev/sweep/internal/plaintext"
-	"sweep.dev/sweep/judge"
+	"sweep.dev/sweep/judge/published"
 )
 
 func (a *app) judgeCommand() *cli.Command {
-	list := described(judge.Checks(), func(c judge.Check) (name, doc string) { return c.Code, c.Meaning })
+	list := described(published.Checks(), func(c published.Check) (name, doc string) { return c.Code, c.Meaning })
 	return &cli.Command{
 		Name:      "judge",
 		Usage:     "says which figures of another load generator's result files can be trusted",
@@ -46,8 +46,8 @@ looks for:
 
 // A judgedFile is what is to be thought of one file.
 type judgedFile struct {
-	File  string          `json:"file"`
-	Loads []judge.Verdict `json:"loads"`
+	File  string              `json:"file"`
+	Loads []published.Verdict `json:"loads"`
 }
 
 func (a *app) judgeFiles(c *cli.Command) error {
@@ -60,8 +60,8 @@ func (a *app) judgeFiles(c *cli.Command) error {
 		if err != nil {
 			return &usage{err}
 		}
-		loads, err := judge.Of(data, judge.Options{Figure: c.String("figure")})
-		if unknown, ok := errors.AsType[*judge.UnknownError](err); ok {
+		loads, err := published.Of(data, published.Options{Figure: c.String("figure")})
+		if unknown, ok := errors.AsType[*published.UnknownError](err); ok {
 			return &usage{&hinted{fmt.Errorf("%s: %w", name, err), unknown.Hint()}}
 		}
 		if err != nil {
@@ -70,7 +70,7 @@ func (a *app) judgeFiles(c *cli.Command) error {
 		files = append(files, judgedFile{name, loads})
 	}
 	if c.Bool("json") {
-		if err := a.json().Encode(files); err != nil {
+		if err := a.beside(a.json().Encode(files)); err != nil {
 			return err
 		}
 	} else {
@@ -78,7 +78,7 @@ func (a *app) judgeFiles(c *cli.Command) error {
 			if i > 0 {
 				fmt.Fprintln(a.out)
 			}
-			if err := printJudged(a.out, f); err != nil {
+			if err := a.beside(printJudged(a.out, f)); err != nil {
 				return err
 			}
 		}
@@ -95,9 +95,9 @@ func (a *app) judgeFiles(c *cli.Command) error {
 
 func (a *app) readResult(name string) ([]byte, error) {
 	if name == "-" {
-		return input.ReadStream("standard input", a.in, judge.MaxBytes)
+		return input.ReadStream("standard input", a.in, published.MaxBytes)
 	}
-	return input.ReadNamed(name, judge.MaxBytes)
+	return input.ReadNamed(name, published.MaxBytes)
 }
 
 // printJudged prints what is to be thought of a file, for people.
@@ -107,7 +107,7 @@ func printJudged(out io.Writer, f judgedFile) error {
 		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 		for _, g := range v.Findings {
 			text := g.Text
-			if g.State == judge.Undecided {
+			if g.State == published.Undecided {
 				text = "cannot be told from this file: " + text
 			}
 			fmt.Fprintf(w, "  %s\t%s\t%s\n", g.State, g.Code, text)
@@ -129,7 +129,7 @@ func printJudged(out io.Writer, f judgedFile) error {
 }
 
 // grouped are the reasons not to use figures, each once, with the figures.
-func grouped(bad []judge.BadFigure) (groups [][2]string) {
+func grouped(bad []published.BadFigure) (groups [][2]string) {
 	for _, b := range bad {
 		codes := strings.Join(b.Codes, ", ")
 		i := slices.IndexFunc(groups, func(g [2]string) bool { return g[0] == codes })

@@ -12,20 +12,20 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"sweep.dev/sweep/backends/kubernetes/stack"
+	"sweep.dev/sweep/backends/kubernetes/stack/logs"
 	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/engine/loglines"
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/internal/kubeapi"
 	"sweep.dev/sweep/internal/plaintext"
-	"sweep.dev/sweep/stack"
-	"sweep.dev/sweep/stack/logs"
 )
 
 func logsKubeFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "kube", Usage: "follow a stack on Kubernetes: `NAMESPACE[/[KIND/]NAME]`"},
-		&cli.StringFlag{Name: "kube-context", Usage: "use this `CONTEXT` of the kubeconfig; default: the current one"},
+		kubeContextFlag(),
 		&cli.StringFlag{Name: "since", Usage: "with --kube, begin so long ago or then: `10m`, 2026-11-25T10:00:00Z or all; default: 1m, and all with --save or --timeline"},
 		&cli.StringSliceFlag{Name: "role", Usage: "with --kube, only this `ROLE`, sidecar, epp or container; may be repeated"},
 		&cli.BoolFlag{Name: "all", Usage: "with --kube, show the lines that say nothing as well"},
@@ -93,30 +93,18 @@ func (a *app) logsKube(ctx context.Context, c *cli.Command) error {
 	if err == nil && running.Err() != nil {
 		return &statusError{exitInt, nil}
 	}
-	return refusedByKube(err, s.stack.Namespace)
+	return refusedByKube(err, "probe", s.stack.Namespace)
 }
 
 // stackLogs finds a stack and decides what of its logs is read.
 func (a *app) stackLogs(ctx context.Context, c *cli.Command, since time.Duration) (*stackLogs, error) {
-	if c.Args().Present() {
-		return nil, &usage{fmt.Errorf("--kube asks the cluster and reads no directory: leave out %q", c.Args().First())}
-	}
-	namespace, name, _ := strings.Cut(c.String("kube"), "/")
-	if namespace == "" {
-		return nil, &usage{errors.New("--kube: want NAMESPACE or NAMESPACE/NAME")}
-	}
 	from, err := sinceFlag(c.String("since"), since, time.Now())
 	if err != nil {
 		return nil, &usage{err}
 	}
-	files, _ := a.env("KUBECONFIG")
-	api, err := kubeapi.Connect(kubeapi.Config{Kubeconfig: files, Context: c.String("kube-context")})
+	api, found, err := a.kubeStack(ctx, c)
 	if err != nil {
-		return nil, &usage{err}
-	}
-	found, err := stack.Discover(ctx, api, namespace, name)
-	if err != nil {
-		return nil, refusedByKube(err, namespace)
+		return nil, err
 	}
 	s := &stackLogs{api: api, stack: found, options: logs.Options{Since: from}}
 	if s.patterns, err = logEngine(cmp.Or(c.String("engine"), engineOfStack[found.Kind], "vllm")); err != nil {
@@ -209,14 +197,6 @@ func (a *app) sayOf(c *logs.Container, text string) {
 	a.say("sweep: %s", text)
 }
 
-// refusedByKube is an error with what to do if the user lacks a right.
-func refusedByKube(err error, namespace string) error {
-	if _, denied := errors.AsType[*kubeapi.Denied](err); denied {
-		return &statusError{exitProvider, &hinted{err, "ask for the Role that sweep probe --kube " + plaintext.Word(namespace) + " --print-role prints"}}
-	}
-	return err
-}
-
 // A logView shows lines side by side.
 type logView struct {
 	*app
@@ -230,7 +210,7 @@ func (v *logView) show(l logs.Line) error {
 	if l.Previous { // its own log has it too
 		return nil
 	}
-	if !v.all && v.reader.Noise(loglines.Source{Role: l.From.Role, Pod: l.From.Pod, Container: l.From.Name}, l.Text) {
+	if !v.all && v.reader.Noise(l.From.Source(), l.Text) {
 		v.noise++
 		return nil
 	}

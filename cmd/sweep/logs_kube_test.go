@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"sweep.dev/sweep/backends/kubernetes/stack/logs"
+	"sweep.dev/sweep/backends/kubernetes/stack/stacktest"
 	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/engine/loglines"
-	"sweep.dev/sweep/stack/logs"
-	"sweep.dev/sweep/stack/stacktest"
 )
 
 const (
@@ -166,7 +166,7 @@ func TestLogs_kubeRefused(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"--kube", "llm-d", "runs/x"}, "reads no directory"},
+		{[]string{"--kube", "llm-d", "runs/x"}, "asks the cluster alone"},
 		{[]string{"--kube", "/pd"}, "want NAMESPACE"},
 		{[]string{"--kube", "llm-d", "-f"}, "--follow is for a run directory"},
 		{[]string{"--kube", "llm-d", "--since", "yesterday"}, "want a duration such as 10m"},

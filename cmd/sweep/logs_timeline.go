@@ -1,12 +1,10 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,11 +13,12 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"sweep.dev/sweep/backends/kubernetes/stack/logs"
 	"sweep.dev/sweep/engine/loglines"
 	"sweep.dev/sweep/internal/humanize"
+	"sweep.dev/sweep/internal/lines"
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/report/draw"
-	"sweep.dev/sweep/stack/logs"
 )
 
 // timeline shows the steps of one request.
@@ -65,14 +64,14 @@ func (a *app) kubeTimeline(ctx context.Context, c *cli.Command, request string) 
 	s.options.Once, s.options.Say = true, a.sayOf
 	told, err := s.reader.Tell(request, func(story *loglines.Story) error {
 		for _, one := range s.wanted() {
-			story.Reads(loglines.Source{Role: one.Role, Pod: one.Pod, Container: one.Name})
+			story.Reads(one.Source())
 		}
 		var mu sync.Mutex // of the story
 		err := logs.Follow(ctx, s.api, s.stack, s.options, func(l logs.Line) error {
 			mu.Lock()
 			defer mu.Unlock()
 			if !l.Previous { // its own log has it too
-				story.Add(loglines.Source{Role: l.From.Role, Pod: l.From.Pod, Container: l.From.Name}, l.Time, l.Text)
+				story.Add(l.From.Source(), l.Time, l.Text)
 			}
 			return nil
 		})
@@ -80,7 +79,7 @@ func (a *app) kubeTimeline(ctx context.Context, c *cli.Command, request string) 
 		return errors.Join(err, context.Cause(ctx))
 	})
 	if err != nil {
-		return loglines.Telling{}, refusedByKube(err, s.stack.Namespace)
+		return loglines.Telling{}, refusedByKube(err, "probe", s.stack.Namespace)
 	}
 	return told, nil
 }
@@ -141,34 +140,27 @@ func readInto(story *loglines.Story, reader *loglines.Reader, path string) error
 	source := sourceOf(filepath.Base(path))
 	story.Reads(source)
 	at := time.Time{}
-	r := bufio.NewReaderSize(f, longestLine)
-	rest := false // of a line that is too long
-	for {
-		line, err := r.ReadSlice('\n')
-		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, bufio.ErrBufferFull) {
-			return err
+	in := lines.NewReader(f, lines.Max)
+	for line, ok := in.Next(); ok; line, ok = in.Next() {
+		if in.Rest {
+			continue
 		}
-		if len(line) > 0 && !rest {
-			text := strings.TrimRight(string(line), "\r\n")
-			when, after, _ := strings.Cut(text, " ")
-			if stamp, err := time.Parse(time.RFC3339Nano, when); err == nil {
-				at, text = stamp, after
-			} else if own := reader.OwnTime(text, st.ModTime()); !own.IsZero() {
-				at = own
-			}
-			story.Add(source, at, text)
+		text := strings.TrimRight(string(line), "\r\n")
+		when, after, _ := strings.Cut(text, " ")
+		if stamp, err := time.Parse(time.RFC3339Nano, when); err == nil {
+			at, text = stamp, after
+		} else if own := reader.OwnTime(text, st.ModTime()); !own.IsZero() {
+			at = own
 		}
-		rest = errors.Is(err, bufio.ErrBufferFull)
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
+		story.Add(source, at, text)
 	}
+	return in.Err()
 }
 
 // sourceOf says whose log a file is: of a container, or of a replica of a role.
 func sourceOf(name string) loglines.Source {
 	if c, ok := logs.ParseFileName(name); ok {
-		return loglines.Source{Role: c.Role, Pod: c.Pod, Container: c.Name}
+		return c.Source()
 	}
 	name = strings.TrimSuffix(name, ".log")
 	role, replica, _ := strings.Cut(name, "-")

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -19,9 +20,9 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/urfave/cli/v3"
 
+	"sweep.dev/sweep/backends/local"
 	"sweep.dev/sweep/backends/runpod/runpodtest"
 	"sweep.dev/sweep/internal/guard"
-	"sweep.dev/sweep/internal/local"
 	"sweep.dev/sweep/internal/polltest"
 )
 
@@ -34,6 +35,9 @@ func TestMain(m *testing.M) {
 		os.Exit(curlMain())
 	}
 	cli.HelpPrinter = printHelp
+	if os.Getenv(residentVar) != "" {
+		os.Exit(residentMain())
+	}
 	guard.Main() // in the tests' own process too: they emulate providers whose pods are processes
 	if filepath.Base(os.Args[0]) == "runpod-emulator" {
 		os.Exit(emulatorMain())
@@ -48,10 +52,12 @@ func TestMain(m *testing.M) {
 		// up. A signal that is caught here is one that a child has by default.
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	}
+	polltest.Parallel(6) // of most tests, simulated servers compute half of the time
 	os.Exit(withLedger(m.Run))
 }
 
-// withLedger keeps pods of tests out of the ledger of the user who runs them.
+// withLedger keeps tests away from the ledger, the settings and the calibrations of the user
+// who runs them.
 func withLedger(run func() int) int {
 	dir, err := os.MkdirTemp("", "sweep-ledger")
 	if err != nil {
@@ -59,11 +65,12 @@ func withLedger(run func() int) int {
 	}
 	defer os.RemoveAll(dir)
 	// A calibration takes seconds; the test of it turns it on again.
-	for name, value := range map[string]string{"SWEEP_STATE_DIR": dir, "XDG_CONFIG_HOME": dir, "SWEEP_CALIBRATE": "never"} {
+	for name, value := range map[string]string{"SWEEP_STATE_DIR": dir, "XDG_CONFIG_HOME": dir, "XDG_CACHE_HOME": dir, "SWEEP_CALIBRATE": "never"} {
 		if err := os.Setenv(name, value); err != nil {
 			panic(err)
 		}
 	}
+	defer resting.close()
 	return run()
 }
 
@@ -71,6 +78,12 @@ func withLedger(run func() int) int {
 // what must come back.
 func TestScripts(t *testing.T) {
 	t.Parallel()
+	runScripts(t, "testdata/script")
+}
+
+// runScripts runs the scripts of a folder.
+func runScripts(t *testing.T, dir string) {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -80,7 +93,7 @@ func TestScripts(t *testing.T) {
 		t.Fatal(err)
 	}
 	testscript.Run(t, testscript.Params{
-		Dir: "testdata/script",
+		Dir: dir,
 		Setup: func(env *testscript.Env) error {
 			bin := filepath.Join(env.WorkDir, ".bin")
 			if err := os.Mkdir(bin, 0o755); err != nil {
@@ -97,10 +110,11 @@ func TestScripts(t *testing.T) {
 			env.Setenv("SWEEP_STATE_DIR", filepath.Join(env.WorkDir, ".state"))
 			env.Setenv("XDG_CACHE_HOME", filepath.Join(env.WorkDir, ".cache"))
 			env.Setenv("SWEEP_CALIBRATE", "never")
+			env.Values[scriptEnv{}] = scriptVars(t, dir, env.Vars)
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"wait-for": waitFor, "rent": rent, "mkrun": mkrun, "nights": nights,
+			"wait-for": waitFor, "next-second": nextSecond, "rent": rent, "mkrun": mkrun, "nights": nights, "sweep": sweepScript,
 		},
 		UpdateScripts: os.Getenv("UPDATE_SCRIPTS") != "",
 	})
@@ -112,9 +126,27 @@ type ran struct {
 	stdout, stderr string
 }
 
-// sweep runs the program in a folder with further environment. The time is a
-// bound for a hang, not a measure.
+// sweep carries out a command line in a folder with further environment: in a process of
+// its own unless it only reads.
 func sweep(t *testing.T, dir string, env []string, args ...string) ran {
+	t.Helper()
+	if !reads(env, args) {
+		return sweepProcess(t, dir, env, args...)
+	}
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := resting.carryOut(executable(t), lineAsked{Dir: abs, Env: slices.Concat(os.Environ(), env), Args: args})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ran{code: got.Code, stdout: got.Stdout, stderr: got.Stderr}
+}
+
+// sweepProcess runs the program as a process. The time is a bound for a hang, not a
+// measure.
+func sweepProcess(t *testing.T, dir string, env []string, args ...string) ran {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -136,7 +168,7 @@ func sweep(t *testing.T, dir string, env []string, args ...string) ran {
 	return ran{code: cmd.ProcessState.ExitCode(), stdout: out.String(), stderr: errs.String()}
 }
 
-// emulatorMain is cmd/runpod-emulator, whose pods start this binary as sweep.
+// emulatorMain is backends/runpod/runpodtest/cmd, whose pods start this binary as sweep.
 func emulatorMain() int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
@@ -178,6 +210,17 @@ func curlMain() int {
 		return 7
 	}
 	return 0
+}
+
+// nextSecond waits for the next second: the folder of a night is named by it.
+func nextSecond(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 0 {
+		ts.Fatalf("usage: next-second")
+	}
+	now := time.Now().Unix()
+	if !polltest.Within(polltest.Patience, func() bool { return time.Now().Unix() > now }) {
+		ts.Fatalf("the clock stands still")
+	}
 }
 
 // waitFor waits until a file contains a text: wait-for FILE TEXT.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"sweep.dev/sweep/internal/slow"
 	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/result"
 )
@@ -51,12 +52,15 @@ func TestVerdict_warmCache(t *testing.T) {
 	for i := range 40 {
 		texts = append(texts, fmt.Sprintf("%q", fmt.Sprintf("%d ", i)+strings.Repeat("alpha beta gamma delta ", 20)))
 	}
-	for name, load := range map[string]string{
+	loads := map[string]string{
 		"made up":      `{requests: 20, max_tokens: 8, prompts: {input_tokens: 200}}`,
-		"system":       `{requests: 20, max_tokens: 8, prompts: {input_tokens: 200, system: You answer briefly., shared_prefix: 25%}}`,
-		"given":        `{requests: 20, max_tokens: 8, prompts: {kind: inline, texts: [` + strings.Join(texts, ", ") + `]}}`,
 		"conversation": `{requests_per_worker: 6, max_tokens: 8, conversation: {turns: 3}, prompts: {input_tokens: 200}}`,
-	} {
+	}
+	if slow.Tests {
+		loads["system"] = `{requests: 20, max_tokens: 8, prompts: {input_tokens: 200, system: You answer briefly., shared_prefix: 25%}}`
+		loads["given"] = `{requests: 20, max_tokens: 8, prompts: {kind: inline, texts: [` + strings.Join(texts, ", ") + `]}}`
+	}
+	for name, load := range loads {
 		for fault, want := range map[string]any{"[]": nil, "[warm-cache]": "cache_state"} {
 			t.Run(name+" "+fault, func(t *testing.T) {
 				t.Parallel()
@@ -70,56 +74,4 @@ load: `+load, exitOK, exitIncomplete)
 			})
 		}
 	}
-}
-
-// overloaded has a rate that its server carries, two that it cannot, and one
-// above.
-const overloaded = `
-matrix: {engine: vllm, gpu: l4, request_rate: [12, 90, 120, 180]}
-backend: {kind: sim}
-load:
-  duration: 60s
-  max_tokens: 16
-  until: {metric: p50_e2e_ms, within: 60%, confidence: 0.8, min_requests: 20}
-  stop: {saturated: true, skip_higher: true}
-  prompts: {input_tokens: 50}
-`
-
-// TestRun_saturated: a rate that the server cannot follow ends by that, however
-// loose the precision that would end it too, and higher ones are not tried; also
-// by who resumes a run that was killed in between.
-func TestRun_saturated(t *testing.T) {
-	t.Parallel()
-	check := func(t *testing.T, rows []result.Row) {
-		t.Helper()
-		var got []string
-		for _, row := range rows {
-			got = append(got, fmt.Sprint(row["request_rate"], " ", row["status"], " ", row["ended_by"]))
-		}
-		want := []string{"12 ok precision", "90 ok saturated", "120 ok saturated", "180 skipped <nil>"}
-		if strings.Join(got, ", ") != strings.Join(want, ", ") {
-			t.Errorf("%q, want %q", got, want)
-		}
-	}
-	t.Run("whole", func(t *testing.T) {
-		t.Parallel()
-		rows, got := measured(t, overloaded, exitOK)
-		check(t, rows)
-		for _, text := range []string{"load_stopped 2x", "1 skipped"} {
-			if !strings.Contains(got.stdout, text) {
-				t.Errorf("the summary does not say %q\n%s", text, got.stdout)
-			}
-		}
-	})
-	t.Run("resumed", func(t *testing.T) {
-		t.Parallel()
-		args, out := prepared(t, overloaded)
-		if got := sweep(t, t.TempDir(), []string{"SWEEP_FAULT=commit.journal:after:kill@2"}, args...); got.code != -1 {
-			t.Fatalf("it was not killed: %d\n%s", got.code, got.stderr)
-		}
-		if got := sweep(t, t.TempDir(), nil, "resume", "--calibrate", "never", out); got.code != exitOK {
-			t.Fatalf("resume ended with %d\n%s", got.code, got.stderr)
-		}
-		check(t, rowsOf(t, out))
-	})
 }

@@ -10,14 +10,14 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"sweep.dev/sweep/derive"
+	"sweep.dev/sweep/cmd/sweep/internal/vocabulary"
 	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/internal/manifest"
 	"sweep.dev/sweep/internal/plaintext"
-	"sweep.dev/sweep/internal/vocabulary"
-	"sweep.dev/sweep/merge"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/plan/planfile"
+	"sweep.dev/sweep/report/derive"
+	"sweep.dev/sweep/report/merge"
 	"sweep.dev/sweep/rundir"
 	"sweep.dev/sweep/sinks"
 	allsinks "sweep.dev/sweep/sinks/all"
@@ -37,7 +37,7 @@ that owes a pod, and a cell that two runs have measured.
 
   $ sweep run --only 'gpu == "h100"' -o h100 plan.yaml  # on one machine
   $ sweep run --only 'gpu == "h200"' -o h200 plan.yaml  # on another
-  $ sweep merge h100 h200 -o both` + exitHelp(exitOK, exitInternal, exitUsage, exitLocked, exitResume),
+  $ sweep runs merge h100 h200 -o both` + exitHelp(exitOK, exitInternal, exitUsage, exitLocked, exitResume, exitInt, exitTerm),
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "make the run `DIRECTORY`, which must not exist", Required: true},
 			&cli.BoolFlag{Name: "share", Usage: "let all users of this machine read the run's files (0644, folders 0755) instead of its owner alone"},
@@ -103,7 +103,7 @@ func (a *app) planOf(dir string, m rundir.Manifest) (*plan.Plan, error) {
 		return nil, err
 	}
 	return planfile.Parse(filepath.Join(dir, layout.Plan), m.PlanDir, text, planfile.Options{
-		Vocabulary: vocabulary.All(), Set: m.Set, AllowEnv: m.AllowEnv, MaxCells: m.MaxCells, LookupEnv: a.env, Config: a.configFile(),
+		Vocabulary: vocabulary.All(), Set: m.Set, AllowEnv: m.AllowEnv, SendEnv: m.SendEnv, MaxCells: m.MaxCells, LookupEnv: a.env, Config: a.configFile(),
 		EngineTexts: given[plan.EngineFile](m.Engines), Manifests: given[manifest.File](m.Manifests),
 	})
 }

@@ -47,9 +47,9 @@ A URL without a path is asked at the paths of the engines' profiles. Do not
 use it on a server that is being measured: some engines report averages
 since they were last read.
 
-  $ sweep metrics http://127.0.0.1:8000
-  $ sweep metrics metrics-vllm.log --engine vllm
-  $ sweep metrics nvidia-smi.xml` + exitHelp(exitOK, exitInternal, exitUsage),
+  $ sweep probe metrics http://127.0.0.1:8000
+  $ sweep probe metrics metrics-vllm.log --engine vllm
+  $ sweep probe metrics nvidia-smi.xml` + exitHelp(exitOK, exitInternal, exitUsage),
 		Flags: append(
 			keyFlags(),
 			&cli.StringFlag{Name: "engine", Usage: "the `ENGINE` whose metrics these are; default: by the names of the series"},
@@ -173,6 +173,7 @@ func (a *app) metricsAsker(c *cli.Command, from string) (*metricsAsker, error) {
 	}
 	m := &metricsAsker{url: u, client: netguard.Client(guard.Dial, 0)}
 	m.key, err = a.keyOf(c)
+	a.warnOfPlainKey(from, m.key)
 	return m, err
 }
 

@@ -14,7 +14,7 @@ import (
 // wrong if it has none.
 func TestMetrics_servers(t *testing.T) {
 	t.Parallel()
-	body, err := os.ReadFile("../../internal/exposition/testdata/recorded/vllm-0.32.0.txt")
+	body, err := os.ReadFile("../../internal/recordtest/testdata/recorded__vllm-0.32.0__metrics.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func TestMetrics_servers(t *testing.T) {
 			t.Parallel()
 			server := httptest.NewServer(tt.handler)
 			defer server.Close()
-			args := []string{"metrics"}
+			args := []string{"probe", "metrics"}
 			for _, a := range tt.args {
 				args = append(args, strings.ReplaceAll(a, "{}", server.URL))
 			}

@@ -16,31 +16,50 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"sweep.dev/sweep/internal/effect"
-	"sweep.dev/sweep/internal/kubeapi"
 	"sweep.dev/sweep/internal/kubelock"
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/rundir"
 )
 
+// nightCommand is all that is of nights.
 func (a *app) nightCommand() *cli.Command {
 	return &cli.Command{
-		Name:      "night",
+		Name:  "night",
+		Usage: "measures a plan night after night, and judges each by those before it",
+		Description: `The nights of a plan are kept in its history, one file of JSON lines with a checksum
+each, which is only appended to: a line for each cell and run, of the VALID trials alone.
+
+  $ sweep night run plans/chat-capacity.yaml
+  $ sweep night schedule --target systemd plans/chat-capacity.yaml
+  $ sweep night trend --history chat-capacity.jsonl` + exitHelp(exitOK, exitUsage),
+		OnUsageError: usageError,
+		Action:       onlyBelow,
+		Commands: []*cli.Command{
+			a.nightRunCommand(), a.gateCommand(), a.trendCommand(), a.acceptCommand(), a.scheduleCommand(), a.fetchCommand(),
+		},
+	}
+}
+
+func (a *app) nightRunCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "run",
 		Usage:     "measures a plan once more, and judges it by the nights before",
 		ArgsUsage: "PLAN",
-		Description: `Makes one night of PLAN in the working directory, as the files of sweep schedule do, and
+		Description: `Makes one night of PLAN in the working directory, as the files of sweep night schedule do, and
 needs no shell: sweep run into runs/, then gate, report and prune. A night that was killed
 less than ` + strconv.Itoa(resumeDays) + ` days ago is resumed in place of a new run, if the plan, the machine and the
 version of sweep are still the same.
 
-It ends with the code of the run, or with that of the gate if the run ended with 0 or 99.
+It ends with the worse of the codes of the run and of the gate. A regression (98) wins over
+cells without a result (3) and over an SLO that failed (99).
 Another night of the plan in this directory is not joined (exit 6).
 
 --pool NAMESPACE/LEASE holds a Lease of a Kubernetes cluster meanwhile: of all nights that
 name it one is at work at any time. A night that loses it stops (exit 3).
 
-  $ sweep night plans/chat-capacity.yaml
-  $ sweep night --max-time 3h --keep 30 --pool bench/sweep-pool-h100 /plan/chat.yaml` + exitHelp(),
+  $ sweep night run plans/chat-capacity.yaml
+  $ sweep night run --max-time 3h --keep 30 --pool bench/sweep-pool-h100 /plan/chat.yaml` + exitHelp(),
 		Flags: append(append(planFlags(), webhookFlags()...),
 			&cli.DurationFlag{Name: "max-time", Value: 4 * time.Hour, Usage: "measure for `DURATION` at most", Validator: positive[time.Duration]},
 			&cli.FloatFlag{Name: "max-cost", Usage: "spend `USD` at most on pods", Validator: positive[float64], DefaultText: "the plan's budget"},
@@ -48,7 +67,7 @@ name it one is at work at any time. A night that loses it stops (exit 3).
 			&cli.StringFlag{Name: "history", Usage: "the history of nights is `FILE`", DefaultText: "NAME.jsonl"},
 			&cli.StringFlag{Name: "pool", Usage: "hold the lock `NAMESPACE/LEASE` of a GPU pool"},
 			waitFlag(),
-			&cli.StringFlag{Name: "kube-context", Usage: "use this `CONTEXT` of the kubeconfig; default: the current one"},
+			kubeContextFlag(),
 		),
 		OnUsageError: usageError,
 		Action: func(ctx context.Context, c *cli.Command) error {
@@ -103,10 +122,7 @@ func (a *app) night(ctx context.Context, c *cli.Command, path string) error {
 		}
 	}
 	code = a.judgeNight(ctx, c, dir, p.Name, code)
-	if code == exitOK {
-		return nil
-	}
-	return &statusError{code, nil}
+	return exitWith(code)
 }
 
 // lockNight refuses a second night of a plan in the working directory.
@@ -134,10 +150,9 @@ func (a *app) takePool(ctx context.Context, c *cli.Command) (*kubelock.Held, err
 	if namespace == "" || lease == "" || strings.ContainsAny(lease, "/?#%") || strings.ContainsAny(namespace, "?#%") {
 		return nil, &usage{fmt.Errorf("--pool %s: want NAMESPACE/LEASE", c.String("pool"))}
 	}
-	files, _ := a.env("KUBECONFIG")
-	api, err := kubeapi.Connect(kubeapi.Config{Kubeconfig: files, Context: c.String("kube-context")})
+	api, err := a.kubeAPI(c)
 	if err != nil {
-		return nil, &usage{err}
+		return nil, err
 	}
 	var id [4]byte
 	if _, err := rand.Read(id[:]); err != nil {
@@ -160,7 +175,7 @@ func (a *app) takePool(ctx context.Context, c *cli.Command) (*kubelock.Held, err
 	if errors.Is(err, late) {
 		return nil, &statusError{exitLocked, err}
 	}
-	return held, refusedByKube(err, namespace)
+	return held, refusedByKube(err, "probe", namespace)
 }
 
 // measureNight resumes the night that was killed, or makes a new one. It returns the run
@@ -185,7 +200,7 @@ func (a *app) measureNight(ctx context.Context, c *cli.Command, p *plan.Plan, pa
 	}
 	dir = filepath.Join(runsFolder, p.Name+"-"+time.Now().UTC().Format("20060102T150405Z"))
 	args := append([]string{"sweep", "run"}, bounds...)
-	for _, flag := range []string{"set", "allow-env", "engine-file"} {
+	for _, flag := range []string{"set", "allow-env", "send-env", "engine-file"} {
 		for _, v := range c.StringSlice(flag) {
 			args = append(args, "--"+flag, v)
 		}
@@ -205,15 +220,15 @@ func (a *app) judgeNight(ctx context.Context, c *cli.Command, dir, name string, 
 		if c.IsSet("history") {
 			history = c.String("history")
 		}
-		judged := a.do(ctx, []string{"sweep", "gate", "--history", history, dir})
-		// A regression is said before a missed objective, and after everything else.
-		if judged != exitOK && (code == exitOK || code == exitSLO) {
-			code = judged
+		judged := a.do(ctx, []string{"sweep", "night", "gate", "--history", history, dir})
+		if code != exitOK && judged != exitOK && code != judged {
+			a.say("the run ended with %d (%s), and the gate with %d (%s)", code, exitName(code), judged, exitName(judged))
 		}
+		code = worstJudged(code, judged)
 		a.do(ctx, []string{"sweep", "report", dir})
 	}
 	if _, err := os.Stat(runsFolder); err == nil {
-		a.do(ctx, []string{"sweep", "prune", "--keep", strconv.Itoa(c.Int("keep")), "--yes", runsFolder})
+		a.do(ctx, []string{"sweep", "runs", "prune", "--keep", strconv.Itoa(c.Int("keep")), "--yes", runsFolder})
 	}
 	return code
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"sweep.dev/sweep/history"
+	"sweep.dev/sweep/nightly/history"
 )
 
 // nights puts quiet nights before the only night of a history, and changes that one:
@@ -23,8 +23,15 @@ func nights(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	factor, err := strconv.ParseFloat(args[2], 64)
 	ts.Check(err)
+	ts.Check(nightsBefore(path, n, factor))
+}
+
+// nightsBefore is the work of nights.
+func nightsBefore(path string, n int, factor float64) error {
 	f, err := history.Read(path)
-	ts.Check(err)
+	if err != nil {
+		return err
+	}
 	var list []history.Night
 	for i := range n {
 		for _, night := range f.Nights {
@@ -43,5 +50,5 @@ func nights(ts *testscript.TestScript, neg bool, args []string) {
 		}
 	}
 	_, err = history.Add(context.Background(), nil, path, list)
-	ts.Check(err)
+	return err
 }

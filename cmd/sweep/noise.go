@@ -18,12 +18,12 @@ import (
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/plan/planfile"
 	"sweep.dev/sweep/report"
-	"sweep.dev/sweep/report/across"
+	"sweep.dev/sweep/report/compare"
 	"sweep.dev/sweep/report/draw"
 	"sweep.dev/sweep/rundir"
 )
 
-// noiseFile is where sweep noise writes if -o names no other file.
+// noiseFile is where sweep compare noise writes if -o names no other file.
 const noiseFile = "noise.json"
 
 func (a *app) noiseCommand() *cli.Command {
@@ -38,8 +38,8 @@ shows what it costs and asks. The runs are in a folder beside the file; the same
 command after a kill goes on with them. With run directories in place of PLAN it
 measures nothing: it takes runs that are there, of one plan.
 
-  $ sweep noise plans/chat-capacity.yaml --times 10 -o noise.json
-  $ sweep noise runs/monday runs/tuesday runs/friday -o noise.json
+  $ sweep compare noise plans/chat-capacity.yaml --times 10 -o noise.json
+  $ sweep compare noise runs/monday runs/tuesday runs/friday -o noise.json
   $ sweep compare --noise noise.json runs/base runs/head` + exitHelp(),
 		Flags: append(append(planFlags(),
 			&cli.IntFlag{Name: "times", Usage: "make `N` runs; each more makes the noise between runs better known", Value: 10, Validator: atLeastTwo},
@@ -128,7 +128,7 @@ func (a *app) noiseFrom(c *cli.Command, dirs []string) error {
 
 // keepNoise writes the noise of runs to a file.
 func (a *app) keepNoise(c *cli.Command, out string, runs []*report.Run) error {
-	file, err := across.NoiseFile(runs)
+	file, err := compare.NoiseFile(runs)
 	if err != nil {
 		return &usage{err}
 	}
@@ -150,7 +150,7 @@ func (a *app) keepNoise(c *cli.Command, out string, runs []*report.Run) error {
 		return enc.Encode(file)
 	})
 	if err == nil {
-		err = gone(across.WriteNoise(a.out, file))
+		err = a.beside(compare.WriteNoise(a.out, file))
 	}
 	if err == nil {
 		a.next(fmt.Sprintf("sweep compare --noise %s BASE HEAD", plaintext.Word(out)))

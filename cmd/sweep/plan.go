@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -10,13 +11,14 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"sweep.dev/sweep/backends"
-	"sweep.dev/sweep/catalog"
+	"sweep.dev/sweep/cmd/sweep/internal/outbound"
+	"sweep.dev/sweep/engine/catalog"
 	"sweep.dev/sweep/executor"
 	"sweep.dev/sweep/executor/fingerprint"
+	"sweep.dev/sweep/executor/serving/render"
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/report"
-	"sweep.dev/sweep/serving/render"
 )
 
 func (a *app) planCommand() *cli.Command {
@@ -68,6 +70,12 @@ configurations), else at the catalogue's list prices.
 			a.warnOfScale(path, made)
 			rehearse, err := wantsRehearsal(c)
 			if err != nil {
+				return err
+			}
+			asksAPI := !rehearse && !c.Bool("json") && slices.ContainsFunc(made.sends, func(f outbound.Flow) bool { return f.Service })
+			if !asksAPI {
+				a.listSends(path, made.sends)
+			} else if _, err := a.agreeSends(c, path, p, made.sends); err != nil {
 				return err
 			}
 			if rehearse {
@@ -224,8 +232,6 @@ func (a *app) planJSON(p *plan.Plan, made *plugins, deployments []plan.Deploymen
 		Cells     []cell             `json:"cells"`
 		// Searches are of a plan with find; then a cell has no estimate of its own.
 		Searches []searchJSON `json:"searches,omitempty"`
-		// Adapt is of a plan with adapt, whose estimates are of the expected cells.
-		Adapt *adaptJSON `json:"adapt,omitempty"`
 		// Extra is what the server is sent beyond the load.
 		Extra []executor.Extra `json:"extra"`
 	}
@@ -243,7 +249,7 @@ func (a *app) planJSON(p *plan.Plan, made *plugins, deployments []plan.Deploymen
 		about := estimate(p, d, made.traits())
 		out := deployment{
 			ID: d.ID, Label: executor.ServerLabel(d), Predicted: predicted(d.Server), Launches: about.launches,
-			Seconds: seconds(about.took, d.Cells...), Most: seconds(about.longer, d.Cells...), Adapt: adapted(p, d),
+			Seconds: seconds(about.took, d.Cells...), Most: seconds(about.longer, d.Cells...),
 			Extra: executor.Extras(p, d, made.backend, made.servers("")),
 		}
 		for _, c := range d.Cells {

@@ -17,7 +17,7 @@ func TestPlans_load(t *testing.T) {
 		codes []int
 		check func(t *testing.T, rows []result.Row)
 	}{
-		{plan: "replay-trace", codes: []int{exitOK, exitSLO}, check: func(t *testing.T, rows []result.Row) {
+		{plan: "replay-trace", codes: ranThrough, check: func(t *testing.T, rows []result.Row) {
 			for _, row := range rows {
 				// The trace has 24 requests of these lengths, most of which begin as others do.
 				if row["status"] != result.StatusOK || row["completed"] != int64(24) || row["output_tokens"] != int64(500) {
@@ -31,7 +31,7 @@ func TestPlans_load(t *testing.T) {
 				t.Errorf("%d rows", len(rows))
 			}
 		}},
-		{plan: "conversations", set: []string{"matrix.gpu=a100-40gb", "load.think_time=20ms", "load.cancel.after=20ms"}, codes: []int{exitOK, exitSLO}, check: func(t *testing.T, rows []result.Row) {
+		{plan: "conversations", set: []string{"matrix.gpu=a100-40gb", "matrix.concurrency=[4, 6]", "load.requests_per_worker=12", "load.think_time=5ms", "load.cancel.after=20ms", "load.cancel.share=10%", "load.max_tokens=16"}, codes: ranThrough, check: func(t *testing.T, rows []result.Row) {
 			for _, row := range rows {
 				// A later turn carries the earlier ones.
 				longest, _ := row["max_prompt_tokens"].(float64)
@@ -48,7 +48,7 @@ func TestPlans_load(t *testing.T) {
 			}
 		}},
 		// At rates that the card carries; what ends a trial before its cap is tested with the executor.
-		{plan: "steady-state", set: []string{"matrix.gpu=a100-80gb", "matrix.request_rate=[8,12]", "load.duration=3s"}, codes: []int{exitOK, exitSLO}, check: func(t *testing.T, rows []result.Row) {
+		{plan: "steady-state", set: []string{"matrix.gpu=a100-80gb", "matrix.request_rate=[8,12]", "load.duration=2s", "load.max_tokens=16"}, codes: ranThrough, check: func(t *testing.T, rows []result.Row) {
 			for _, row := range rows {
 				probes, _ := row["probe_requests"].(int64)
 				if row["status"] != result.StatusOK || row["ended_by"] != "duration" || probes == 0 || row["slo_responsive"] == nil {

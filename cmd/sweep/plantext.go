@@ -15,13 +15,13 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/executor"
+	"sweep.dev/sweep/executor/rented"
+	"sweep.dev/sweep/executor/serving/render"
 	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/plan"
-	"sweep.dev/sweep/pods"
 	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/report/draw"
-	"sweep.dev/sweep/serving/render"
 )
 
 // maxDeployments is how many deployments sweep plan lists; -v lists all.
@@ -43,7 +43,7 @@ type planned struct {
 type server struct {
 	of      plan.Deployment
 	about   estimated
-	price   pods.Price
+	price   rented.Price
 	note    string // what is predicted of it; "" for nothing
 	skipped bool
 }
@@ -78,7 +78,7 @@ func (a *app) planText(ctx context.Context, c *cli.Command, p planned) error {
 		p.searches(page, servers)
 		p.beyond(page)
 	}
-	for _, text := range []string{a.clientsText(p), p.adapted(), p.budget(sum, servers), sampleAdvice(p.plan), p.cost(sum)} {
+	for _, text := range []string{a.clientsText(p), p.budget(sum, servers), sampleAdvice(p.plan), p.cost(sum)} {
 		if text != "" {
 			page.Text("  " + text)
 		}
@@ -302,8 +302,6 @@ func (p planned) cost(t total) string {
 		text = "as long as the trace"
 	case early || p.plan.Repeats.Until != nil:
 		text += " at most"
-	case p.plan.Adapt != nil: // what is expected, and all levels
-		text += ", " + humanize.Duration(t.longer) + " at most"
 	}
 	price := roughly(t.usd) + ", " + strings.Join(t.sources, " and ")
 	switch {
@@ -378,7 +376,7 @@ func roughly(usd float64) string {
 
 // upTo says that the plan's cells may have fewer trials than they have at most.
 func upTo(p *plan.Plan) string {
-	if p.Repeats.Until == nil && p.Adapt == nil {
+	if p.Repeats.Until == nil {
 		return ""
 	}
 	return "up to "
@@ -386,7 +384,7 @@ func upTo(p *plan.Plan) string {
 
 // hardware is the GPUs of a server, all roles and replicas, and their price with its
 // source.
-func hardware(s plan.Server, of pods.Price) string {
+func hardware(s plan.Server, of rented.Price) string {
 	text := uses(s, of)
 	if of.Known {
 		text += " (" + report.PriceSource(of.Source) + ")"
@@ -395,7 +393,7 @@ func hardware(s plan.Server, of pods.Price) string {
 }
 
 // uses is hardware without the source of the price.
-func uses(s plan.Server, of pods.Price) string {
+func uses(s plan.Server, of rented.Price) string {
 	text := humanize.Plural(s.GPUCount, "GPU")
 	if s.GPU != "" {
 		text = fmt.Sprintf("%d x %s", s.GPUCount, plaintext.Line(s.GPU))

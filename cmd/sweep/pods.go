@@ -12,9 +12,9 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/executor/rented"
 	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/internal/plaintext"
-	"sweep.dev/sweep/pods"
 )
 
 func (a *app) podsCommand() *cli.Command {
@@ -79,7 +79,7 @@ type podRow struct {
 	USD        float64        `json:"usd"` // so far
 }
 
-func rowOf(p pods.Pod, now time.Time) podRow {
+func rowOf(p rented.Pod, now time.Time) podRow {
 	name, parsed := backends.ParseName(p.Name)
 	r := podRow{
 		Name: p.Name, ID: p.ID, Backend: p.Kind, Owner: p.Owner, RunID: p.RunID, Pod: p.Pod, GPU: p.GPU, Status: p.Status,
@@ -116,8 +116,8 @@ func (r podRow) standing() string {
 }
 
 // rented is everything that is known to be rented, of the kinds that are named;
-// see [pods.Sources.Take].
-func (a *app) rented(ctx context.Context, kinds []string) (*pods.Inventory, error) {
+// see [rented.Sources.Take].
+func (a *app) rented(ctx context.Context, kinds []string) (*rented.Inventory, error) {
 	from, err := a.sources()
 	if err != nil {
 		return nil, err
@@ -129,17 +129,17 @@ func (a *app) rented(ctx context.Context, kinds []string) (*pods.Inventory, erro
 	return inv, nil
 }
 
-func (a *app) sources() (pods.Sources, error) {
+func (a *app) sources() (rented.Sources, error) {
 	fx, err := a.effects()
 	if err != nil {
-		return pods.Sources{}, err
+		return rented.Sources{}, err
 	}
-	return pods.Sources{Backends: a.backends(fx), Env: a.env, Effects: fx}, nil
+	return rented.Sources{Backends: a.backends(fx), Env: a.env, Effects: fx}, nil
 }
 
 // unasked says on one line each which providers could not be asked, and the beginning of
 // why; sweep doctor -v has all of it.
-func (a *app) unasked(inv *pods.Inventory) {
+func (a *app) unasked(inv *rented.Inventory) {
 	for _, p := range inv.Providers {
 		if p.Err != nil {
 			why, _, _ := strings.Cut(plaintext.Line(p.Err.Error()), "; ")
@@ -153,9 +153,9 @@ func (a *app) unasked(inv *pods.Inventory) {
 
 // misnamed is the usage error of a pod that a person named.
 func misnamed(err error) error {
-	if _, ok := errors.AsType[*pods.UnknownError](err); ok {
+	if _, ok := errors.AsType[*rented.UnknownError](err); ok {
 		err = &hinted{err, "sweep pods --all-owners lists what is rented; a server of process or sim ends with its run"}
-	} else if _, ok := errors.AsType[*pods.ForeignError](err); ok {
+	} else if _, ok := errors.AsType[*rented.ForeignError](err); ok {
 		err = &hinted{err, "--force ends it anyway: make sure that nobody needs it"}
 	}
 	return &usage{err}
@@ -167,7 +167,7 @@ func (a *app) listPods(ctx context.Context, c *cli.Command) error {
 		return err
 	}
 	now := time.Now()
-	var list []pods.Pod
+	var list []rented.Pod
 	rows := []podRow{}
 	overdue := 0
 	for _, p := range inv.Pods {
@@ -187,21 +187,22 @@ func (a *app) listPods(ctx context.Context, c *cli.Command) error {
 		err = a.printPods(rows, now, c.Bool("all-owners"))
 	}
 	a.unasked(inv)
+	var codes []int
+	if inv.Refused() != nil {
+		codes = append(codes, exitProvider) // and why has been said
+	}
+	if inv.Damaged != nil {
+		codes = append(codes, exitInternal) // as above
+	}
 	switch {
-	case err != nil:
-		return gone(err)
 	case overdue > 0:
 		a.say("sweep: %s should be gone by now", humanize.Plural(overdue, "pod"))
 		a.next("sweep gc --yes")
-		return &statusError{exitCleanup, nil}
-	case inv.Refused() != nil:
-		return &statusError{exitProvider, nil} // and why has been said
-	case inv.Damaged != nil:
-		return &statusError{exitInternal, nil}
-	case len(rows) > 0 && !c.Bool("json"):
+		codes = append(codes, exitCleanup)
+	case len(rows) > 0 && len(codes) == 0 && !c.Bool("json"):
 		a.next("sweep pods show " + plaintext.Word(cmp.Or(rows[0].Name, rows[0].ID)))
 	}
-	return nil
+	return errors.Join(exitWith(worst(codes...)), err)
 }
 
 // printPods prints what all pods cost, and a line for each.

@@ -13,11 +13,11 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"sweep.dev/sweep/backends"
-	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/backends/host"
+	"sweep.dev/sweep/executor/rented"
 	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/internal/secret"
-	"sweep.dev/sweep/pods"
 )
 
 func (a *app) podShowCommand() *cli.Command {
@@ -104,7 +104,7 @@ func accessRowOf(x backends.Access) accessRow {
 }
 
 // usable asks how a pod is reached.
-func usable(ctx context.Context, p pods.Pod, now time.Time) usableRow {
+func usable(ctx context.Context, p rented.Pod, now time.Time) usableRow {
 	r := usableRow{podRow: rowOf(p, now)}
 	list, err := p.Access(ctx)
 	if err != nil {
@@ -118,7 +118,7 @@ func usable(ctx context.Context, p pods.Pod, now time.Time) usableRow {
 }
 
 // usableAll asks for all pods at once.
-func usableAll(ctx context.Context, list []pods.Pod, now time.Time) []usableRow {
+func usableAll(ctx context.Context, list []rented.Pod, now time.Time) []usableRow {
 	rows := make([]usableRow, len(list))
 	var all sync.WaitGroup
 	for i, p := range list {
@@ -156,7 +156,7 @@ func (a *app) showPod(ctx context.Context, c *cli.Command, name string) error {
 			return err
 		}
 	}
-	if p.Run == pods.RunLive {
+	if p.Run == rented.RunLive {
 		a.say("sweep: its run is active%s: requests sent now disturb the measurement", p.Holder)
 	}
 	if c.Bool("json") {
@@ -165,8 +165,8 @@ func (a *app) showPod(ctx context.Context, c *cli.Command, name string) error {
 		_, err = fmt.Fprint(a.out, r.text(time.Now(), file))
 	}
 	switch {
-	case err != nil:
-		return gone(err)
+	case a.beside(err) != nil:
+		return err
 	case p.By != nil && errors.Is(p.By.Err, backends.ErrRefused):
 		return &statusError{exitProvider, nil} // and why has been said
 	}
@@ -174,7 +174,7 @@ func (a *app) showPod(ctx context.Context, c *cli.Command, name string) error {
 }
 
 // keyToFile writes the key of a pod's entry.
-func (a *app) keyToFile(p pods.Pod, r usableRow, file string, force bool) error {
+func (a *app) keyToFile(p rented.Pod, r usableRow, file string, force bool) error {
 	mine := p.Is(owner()) || p.Name == "" && p.Owner == owner() // on this machine a pod has no name
 	if !mine && !force {
 		return &usage{&hinted{fmt.Errorf("%w: its key was not written", p.Foreign(owner())), "--force writes it all the same"}}

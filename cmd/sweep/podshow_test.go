@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/backends"
-	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/backends/host"
 	"sweep.dev/sweep/internal/secret"
 )
 
@@ -116,8 +116,8 @@ func TestKeyOf(t *testing.T) {
 		{[]string{"--key-file", "two", "--key-env", "HOME"}, "only one of them"},
 		{[]string{"--key-env", "SWEEP_TEST_NOSUCH"}, "SWEEP_TEST_NOSUCH is not set"},
 	} {
-		for _, command := range []string{"probe", "metrics"} {
-			r := sweep(t, dir, nil, append(append([]string{command}, c.args...), "http://127.0.0.1:1")...)
+		for _, command := range [][]string{{"probe"}, {"probe", "metrics"}} {
+			r := sweep(t, dir, nil, slices.Concat(command, c.args, []string{"http://127.0.0.1:1"})...)
 			if r.code != exitUsage || !strings.Contains(r.stderr, c.want) || strings.Contains(r.stdout+r.stderr, "CANARY") {
 				t.Errorf("%s %v: exit %d, want %q\n%s%s", command, c.args, r.code, c.want, r.stdout, r.stderr)
 			}

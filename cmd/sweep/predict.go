@@ -6,8 +6,8 @@ import (
 
 	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/plan"
-	"sweep.dev/sweep/predict"
 	"sweep.dev/sweep/report"
+	"sweep.dev/sweep/sim/predict"
 )
 
 // predicted is how the start of a server would end; nil if that is unknown. A cell

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"syscall"
@@ -16,8 +17,11 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"sweep.dev/sweep/backends/foreign"
+	"sweep.dev/sweep/executor/serving/ask"
 	"sweep.dev/sweep/internal/netguard"
 	"sweep.dev/sweep/internal/plaintext"
+	"sweep.dev/sweep/internal/secret"
 	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/load/sse"
 	"sweep.dev/sweep/load/wire"
@@ -60,6 +64,7 @@ Nothing in the cluster is changed.
 			&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "print the answers, and each event of the stream with its time"},
 			&cli.BoolFlag{Name: "json", Usage: "print as JSON"},
 		),
+		Commands:     []*cli.Command{a.metricsCommand()},
 		OnUsageError: usageError,
 		Action: func(ctx context.Context, c *cli.Command) error {
 			if c.IsSet("kube") || c.IsSet("manifests") || c.Bool("print-role") || c.Bool("print-load-role") || c.Bool("print-deploy-role") {
@@ -77,13 +82,25 @@ Nothing in the cluster is changed.
 			if c.Int("max-tokens") < 1 {
 				return &usage{errors.New("--max-tokens: want at least 1")}
 			}
-			guard := netguard.Guard{AllowLinkLocal: c.Bool("allow-link-local"), Hint: "--allow-link-local permits it"}
-			p := &probe{base: base, model: c.String("model"), tokens: c.Int("max-tokens"), client: netguard.Client(guard.Dial, 0)}
-			if p.key, err = a.keyOf(c); err != nil {
+			at, err := url.Parse(base)
+			if err != nil {
 				return &usage{err}
 			}
-			a.warnOfPlainKey(base, p.key)
-			found, err := p.run(ctx)
+			key, err := a.keyOf(c)
+			if err != nil {
+				return &usage{err}
+			}
+			a.warnOfPlainKey(base, key)
+			guard := netguard.Guard{AllowLinkLocal: c.Bool("allow-link-local"), Hint: "--allow-link-local permits it"}
+			api := ask.New(&foreign.Host{At: at, Guard: guard}, func(h http.Header) {
+				if key != "" {
+					h.Set("Authorization", "Bearer "+key)
+				}
+			}, secret.Mask{}, func(string) {})
+			defer api.Close()
+			p := &probe{model: c.String("model"), tokens: c.Int("max-tokens"), api: api}
+			found := &probed{URL: base, Stream: []delta{}}
+			err = p.run(ctx, found)
 			if err != nil {
 				err = probeHint(err)
 			}
@@ -102,9 +119,9 @@ Nothing in the cluster is changed.
 
 // A probe is one look at a server.
 type probe struct {
-	base, model, key string
-	tokens           int
-	client           *http.Client
+	model  string
+	tokens int
+	api    *ask.Client
 }
 
 // A finding of a probe is everything that one look showed.
@@ -149,27 +166,18 @@ func (d delta) text() string {
 	return string(chunk.Choices[0].Delta)
 }
 
-func (p *probe) run(ctx context.Context) (*probed, error) {
-	found := &probed{URL: p.base, Stream: []delta{}}
-	body, err := p.ask(ctx, http.MethodGet, "/v1/models", nil)
+func (p *probe) run(ctx context.Context, found *probed) error {
+	body, err := p.api.Get(ctx, "/v1/models")
 	if err != nil {
-		return found, fmt.Errorf("models: %w", err)
+		return fmt.Errorf("models: %w", err)
 	}
-	var models struct {
-		Data []struct {
-			ID string `json:"id"`
-		} `json:"data"`
-	}
-	if err := json.Unmarshal(body, &models); err != nil {
-		return found, fmt.Errorf("models: %w", err)
-	}
-	for _, m := range models.Data {
-		found.Models = append(found.Models, m.ID)
+	if found.Models, err = ask.Models(body); err != nil {
+		return fmt.Errorf("models: %w", err)
 	}
 	found.Model = p.model
 	if found.Model == "" {
 		if len(found.Models) == 0 {
-			return found, errors.New("the server lists no model; name one with --model")
+			return errors.New("the server lists no model; name one with --model")
 		}
 		found.Model = found.Models[0]
 	}
@@ -177,62 +185,16 @@ func (p *probe) run(ctx context.Context) (*probed, error) {
 		"model": found.Model, "max_tokens": 1,
 		"messages": []map[string]string{{"role": "user", "content": "Hello"}},
 	}
-	if found.Completion, err = p.ask(ctx, http.MethodPost, "/v1/chat/completions", request); err != nil {
-		return found, fmt.Errorf("completion: %w", err)
+	if found.Completion, err = p.api.Post(ctx, "/v1/chat/completions", request); err != nil {
+		return fmt.Errorf("completion: %w", err)
 	}
 	request["max_tokens"], request["stream"] = p.tokens, true
 	request["stream_options"] = map[string]bool{"include_usage": true}
 	if err := p.stream(ctx, request, found); err != nil {
-		return found, fmt.Errorf("stream: %w", err)
+		return fmt.Errorf("stream: %w", err)
 	}
 	found.Metrics, found.Series = p.metrics(ctx)
-	return found, nil
-}
-
-func (p *probe) request(ctx context.Context, method, path string, body any) (*http.Response, error) {
-	var payload io.Reader
-	if body != nil {
-		b, err := json.Marshal(body)
-		if err != nil {
-			return nil, err
-		}
-		payload = bytes.NewReader(b)
-	}
-	req, err := http.NewRequestWithContext(ctx, method, p.base+path, payload)
-	if err != nil {
-		return nil, err
-	}
-	if body != nil {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	if p.key != "" {
-		req.Header.Set("Authorization", "Bearer "+p.key)
-	}
-	resp, err := p.client.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	if resp.StatusCode != http.StatusOK {
-		defer resp.Body.Close()
-		text, err := io.ReadAll(io.LimitReader(resp.Body, 2000))
-		err = errors.Join(fmt.Errorf("%s %s answered %s: %s", method, path, resp.Status, bytes.TrimSpace(text)), err)
-		if resp.StatusCode >= http.StatusInternalServerError {
-			err = &hinted{err, hintNotReady}
-		}
-		return nil, err
-	}
-	return resp, nil
-}
-
-func (p *probe) ask(ctx context.Context, method, path string, body any) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
-	defer cancel()
-	resp, err := p.request(ctx, method, path, body)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	return io.ReadAll(io.LimitReader(resp.Body, 4<<20))
+	return nil
 }
 
 // maxDeltas bounds the events that a probe keeps.
@@ -242,7 +204,7 @@ func (p *probe) stream(ctx context.Context, request map[string]any, found *probe
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	sent := time.Now()
-	resp, err := p.request(ctx, http.MethodPost, "/v1/chat/completions", request)
+	resp, err := p.api.Open(ctx, http.MethodPost, "/v1/chat/completions", request)
 	if err != nil {
 		return err
 	}
@@ -339,7 +301,7 @@ func (f *probed) take(at time.Duration, ev *sse.Event) {
 
 // metrics says which profile's series the server exposes most of.
 func (p *probe) metrics(ctx context.Context) (engineName string, series int) {
-	body, err := p.ask(ctx, http.MethodGet, "/metrics", nil)
+	body, err := p.api.Get(ctx, "/metrics")
 	if err != nil {
 		return "none: " + err.Error(), 0
 	}
@@ -409,10 +371,10 @@ func (f *probed) print(page *draw.Document, verbose bool) error {
 	return page.Err()
 }
 
-// probeHint adds what to do about a probe that failed, unless the error says it.
+// probeHint adds what to do about a probe that failed.
 func probeHint(err error) error {
-	if _, ok := errors.AsType[*hinted](err); ok {
-		return err
+	if status, ok := errors.AsType[*ask.Status](err); ok && status.Code >= http.StatusInternalServerError {
+		return &hinted{err, hintNotReady}
 	}
 	if errors.Is(err, syscall.ECONNREFUSED) {
 		return &hinted{err, hintNotUp}

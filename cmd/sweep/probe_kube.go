@@ -15,19 +15,19 @@ import (
 
 	"sweep.dev/sweep/backends/kubernetes/clients"
 	"sweep.dev/sweep/backends/kubernetes/manifests"
+	"sweep.dev/sweep/backends/kubernetes/stack"
 	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/internal/input"
 	"sweep.dev/sweep/internal/kubeapi"
 	"sweep.dev/sweep/internal/manifest"
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/report/draw"
-	"sweep.dev/sweep/stack"
 )
 
 func kubeFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "kube", Usage: "look at a stack on Kubernetes: `NAMESPACE[/[KIND/]NAME]`"},
-		&cli.StringFlag{Name: "kube-context", Usage: "use this `CONTEXT` of the kubeconfig; default: the current one"},
+		kubeContextFlag(),
 		&cli.BoolFlag{Name: "print-role", Usage: "print the Role that --kube needs in its namespace"},
 		&cli.StringSliceFlag{Name: "manifests", Usage: "with --print-role: print the Role of a plan that makes the objects of this `FILE` as well"},
 		&cli.BoolFlag{Name: "print-deploy-role", Usage: "print the Role that backend.deploy of a plan needs in its namespace"},
@@ -37,12 +37,9 @@ func kubeFlags() []cli.Flag {
 
 // probeKube shows a stack that runs on Kubernetes.
 func (a *app) probeKube(ctx context.Context, c *cli.Command) error {
-	if c.Args().Present() {
-		return &usage{fmt.Errorf("--kube asks the cluster and no URL: leave out %q", c.Args().First())}
-	}
-	namespace, name, _ := strings.Cut(c.String("kube"), "/")
-	if namespace == "" {
-		return &usage{errors.New("--kube: want NAMESPACE or NAMESPACE/NAME")}
+	namespace, _, err := kubeName(c)
+	if err != nil {
+		return err
 	}
 	if c.Bool("print-load-role") {
 		_, err := io.WriteString(a.out, clients.RoleYAML(plaintext.Line(namespace)))
@@ -62,15 +59,7 @@ func (a *app) probeKube(ctx context.Context, c *cli.Command) error {
 		_, err := io.WriteString(a.out, stack.RoleYAML(plaintext.Line(namespace)))
 		return err
 	}
-	files, _ := a.env("KUBECONFIG")
-	api, err := kubeapi.Connect(kubeapi.Config{Kubeconfig: files, Context: c.String("kube-context")})
-	if err != nil {
-		return &usage{err}
-	}
-	s, err := stack.Discover(ctx, api, namespace, name)
-	if _, denied := errors.AsType[*kubeapi.Denied](err); denied {
-		return &statusError{exitProvider, &hinted{err, "ask for the Role that sweep probe --kube " + plaintext.Word(namespace) + " --print-role prints"}}
-	}
+	_, s, err := a.kubeStack(ctx, c)
 	if err != nil {
 		return err
 	}

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"sweep.dev/sweep/stack"
-	"sweep.dev/sweep/stack/stacktest"
+	"sweep.dev/sweep/backends/kubernetes/stack"
+	"sweep.dev/sweep/backends/kubernetes/stack/stacktest"
 )
 
 // docs/kubernetes.md shows what its commands print.

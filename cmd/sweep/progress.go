@@ -6,13 +6,13 @@ import (
 	"strings"
 	"time"
 
-	"sweep.dev/sweep/event"
 	"sweep.dev/sweep/executor"
+	"sweep.dev/sweep/executor/event"
 	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/plan"
-	"sweep.dev/sweep/report/compare"
+	"sweep.dev/sweep/report/conclude"
 	"sweep.dev/sweep/rundir"
 )
 
@@ -112,7 +112,7 @@ func newView(j job) *view {
 				f.total++
 				if executor.Done(j.plan, j.state, j.retry, cell, n+1) {
 					if o, err := rundir.Outcome(j.path, j.state.Committed[key]); err == nil {
-						v.lanes[d.ID].marks[cell.ID] = compare.Judge(compare.Trial{Outcome: o}).Mark()
+						v.lanes[d.ID].marks[cell.ID] = conclude.Judge(conclude.Trial{Outcome: o}).Mark()
 					}
 					f.done++
 					continue
@@ -197,7 +197,7 @@ func (v *view) committed(e event.Event, now time.Time) {
 		if !slices.Contains(lane.cells, e.Cell) {
 			lane.cells = append(lane.cells, e.Cell)
 		}
-		lane.marks[e.Cell] = compare.Judge(compare.Trial{Outcome: e.Outcome}).Mark()
+		lane.marks[e.Cell] = conclude.Judge(conclude.Trial{Outcome: e.Outcome}).Mark()
 	}
 	v.run.left, v.run.past, v.run.seen = v.run.left-seconds, v.run.past+seconds, now
 	if f := v.deployments[e.Deployment]; f != nil {

@@ -4,14 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v3"
 
 	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/internal/plaintext"
-	"sweep.dev/sweep/retention"
+	"sweep.dev/sweep/rundir/retention"
 )
 
 func (a *app) pruneCommand() *cli.Command {
@@ -24,9 +26,9 @@ A run that is at work, that owes a pod or that cannot be read stays, and so does
 that --baseline names. Everything is listed first; nothing is removed without --yes or
 somebody who agrees. The history of nights is another file and stays.
 
-  $ sweep prune --keep 30
-  $ sweep prune --keep 30 --baseline runs/v0.32 --yes
-  $ sweep prune --keep 30 --dry-run --json` + exitHelp(exitOK, exitInternal, exitUsage),
+  $ sweep runs prune --keep 30
+  $ sweep runs prune --keep 30 --baseline runs/v0.32 --yes
+  $ sweep runs prune --keep 30 --dry-run --json` + exitHelp(exitOK, exitInternal, exitUsage),
 		Flags: []cli.Flag{
 			&cli.IntFlag{Name: "keep", Usage: "keep the latest `N` runs of each plan", Required: true, Validator: positive[int]},
 			&cli.StringSliceFlag{Name: "baseline", Usage: "keep the run `DIRECTORY` too; may be repeated"},
@@ -55,6 +57,7 @@ func (a *app) prune(c *cli.Command, folder string) error {
 		return &usage{err}
 	}
 	due, bytes := 0, int64(0)
+	var text strings.Builder
 	for _, r := range runs {
 		word := "keep"
 		if r.Remove {
@@ -62,16 +65,20 @@ func (a *app) prune(c *cli.Command, folder string) error {
 			due++
 			bytes += r.Bytes
 		}
-		if c.Bool("json") {
-			continue
-		}
 		started := "-"
 		if !r.Started.IsZero() {
 			started = r.Started.Local().Format(time.DateTime)
 		}
-		if _, err := fmt.Fprintf(a.out, "%-6s  %s  %s  %s\n", word, started, plaintext.Word(r.Dir), plaintext.Line(r.Why)); err != nil {
-			return gone(err)
+		fmt.Fprintf(&text, "%-6s  %s  %s  %s\n", word, started, plaintext.Word(r.Dir), plaintext.Line(r.Why))
+	}
+	list := func() {
+		if !c.Bool("json") {
+			_, _ = io.WriteString(a.out, text.String()) // main tells what is not written
 		}
+	}
+	// As gc does: a person reads it to answer, and --yes does not wait for a reader.
+	if !c.Bool("yes") {
+		list()
 	}
 	yes := false
 	if due > 0 && !c.Bool("dry-run") {
@@ -97,9 +104,12 @@ func (a *app) prune(c *cli.Command, folder string) error {
 			}
 		}
 	}
+	if c.Bool("yes") {
+		list()
+	}
 	if c.Bool("json") {
 		if err := a.json().Encode(runs); err != nil {
-			return gone(err)
+			failed = errors.Join(failed, err)
 		}
 	}
 	switch {

@@ -14,22 +14,22 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/executor"
+	"sweep.dev/sweep/executor/rehearse"
+	"sweep.dev/sweep/executor/rehearse/virtual"
 	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/plan"
-	"sweep.dev/sweep/predict"
-	"sweep.dev/sweep/rehearse"
-	"sweep.dev/sweep/rehearse/virtual"
 	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/report/capacity"
 	"sweep.dev/sweep/report/draw"
-	"sweep.dev/sweep/report/ending"
+	"sweep.dev/sweep/report/terminal"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/rundir"
 	"sweep.dev/sweep/sim/core"
 	"sweep.dev/sweep/sim/fitted"
+	"sweep.dev/sweep/sim/predict"
 )
 
 // This file is what commands know of rehearsals: trials on the simulator's virtual time.
@@ -38,7 +38,7 @@ import (
 func rehearseFlags(usage string) []cli.Flag {
 	return []cli.Flag{
 		&cli.BoolFlag{Name: "rehearse", Usage: usage},
-		&cli.StringSliceFlag{Name: "fitted", Usage: "with --rehearse: servers of the engine and GPU of `FILE` (sweep fit) have its rates; may be repeated", Config: cli.StringConfig{TrimSpace: true}},
+		&cli.StringSliceFlag{Name: "fitted", Usage: "with --rehearse: servers of the engine and GPU of `FILE` (sweep sim fit) have its rates; may be repeated", Config: cli.StringConfig{TrimSpace: true}},
 	}
 }
 
@@ -91,7 +91,7 @@ type rehearsed struct {
 }
 
 // rehearse rehearses the cells of the deployments that a run would launch. Servers have the
-// rates of files of sweep fit if there is one for their engine and GPU, else those that the
+// rates of files of sweep sim fit if there is one for their engine and GPU, else those that the
 // plan's simulator has.
 func (a *app) rehearse(ctx context.Context, p planned, asked, only func(plan.Cell) (bool, error), files []string) (*rehearsed, error) {
 	fit, err := ratesOf(files, p.deployments)
@@ -154,16 +154,13 @@ func (r *rehearsed) ignored() []string {
 	add("load.until", func(l plan.Load) bool { return l.Until != nil })
 	add("load.stop", func(l plan.Load) bool { return l.Stop != nil })
 	add("load.probe", func(l plan.Load) bool { return l.Probe != nil })
-	if r.plan.Adapt != nil {
-		keys = append(keys, "adapt")
-	}
 	if r.plan.Repeats.Until != nil {
 		keys = append(keys, "repeats.until")
 	}
 	return append(keys, r.of.Started...)
 }
 
-// A rates is a file of sweep fit, and which servers have what it says.
+// A rates is a file of sweep sim fit, and which servers have what it says.
 type rates struct {
 	file        string
 	engine, gpu string // of the servers; the profile has those that were measured
@@ -288,7 +285,7 @@ func (r *rehearsed) said(page *draw.Document, style draw.Style) bool {
 		answers := capacity.Of(r.run)
 		page.Section(capacity.Title(answers), capacity.Drawn(answers, style.Width))
 	} else {
-		ending.Grids(page, r.run, style)
+		terminal.Grids(page, r.run, style)
 	}
 	page.Blank()
 	page.Text(t.String())

@@ -218,7 +218,7 @@ func TestPlan_fittedBackend(t *testing.T) {
 	}
 }
 
-// A rehearsal takes the rates of a file of sweep fit for the servers that it is of.
+// A rehearsal takes the rates of a file of sweep sim fit for the servers that it is of.
 func TestPlan_fitted(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -238,7 +238,7 @@ func TestPlan_fitted(t *testing.T) {
 		{[]string{"--fitted", "slow.json"}, "give --rehearse too"},
 		{[]string{"--rehearse", "--fitted", "other.json"}, "other.json is of vllm on l4, and no server of the plan is"},
 		{[]string{"--rehearse", "--fitted", "slow.json", "--fitted", "slow.json"}, "is the second file of vllm on h100"},
-		{[]string{"--rehearse", "--fitted", "beside.yaml"}, "is no file of sweep fit"},
+		{[]string{"--rehearse", "--fitted", "beside.yaml"}, "is no file of sweep sim fit"},
 	} {
 		for _, command := range []string{"plan", "run"} {
 			if got := sweep(t, dir, nil, append(append([]string{command}, c.args...), "beside.yaml")...); got.code != exitUsage || !strings.Contains(got.stderr, c.want) {

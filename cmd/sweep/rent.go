@@ -13,15 +13,15 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/executor"
+	"sweep.dev/sweep/executor/rented"
+	"sweep.dev/sweep/executor/serving"
+	"sweep.dev/sweep/executor/serving/render"
 	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/internal/plaintext"
+	"sweep.dev/sweep/judge/search"
 	"sweep.dev/sweep/plan"
-	"sweep.dev/sweep/pods"
 	"sweep.dev/sweep/rundir"
 	"sweep.dev/sweep/rundir/podledger"
-	"sweep.dev/sweep/search"
-	"sweep.dev/sweep/serving"
-	"sweep.dev/sweep/serving/render"
 )
 
 // This file is what a run does before and after it if pods cost money or outlive it.
@@ -31,7 +31,7 @@ func rentFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.FloatFlag{Name: "max-cost", Usage: "stop when `USD` are spent on pods, teardown included (exit 5)", Validator: positive[float64], DefaultText: "the plan's budget"},
 		&cli.DurationFlag{Name: "keep-pod", Usage: "leave the last server of each deployment running for `LIFETIME`; the next run of the same server adopts it, and it is billed meanwhile", Validator: positive[time.Duration], DefaultText: "not at all"},
-		&cli.BoolFlag{Name: "yes", Aliases: []string{"y"}, Usage: "rent without asking"},
+		&cli.BoolFlag{Name: "yes", Aliases: []string{"y"}, Usage: "rent, and send what the plan names to its hosts, without asking"},
 	}
 }
 
@@ -52,9 +52,9 @@ func budgetOf(c *cli.Command, p *plan.Plan) bounds {
 	return b
 }
 
-// prices asks the backend of a plan what deployments would cost; see [pods.Prices].
-func (a *app) prices(ctx context.Context, p *plan.Plan, backend backends.Backend, with render.With, deployments []plan.Deployment) (map[string]pods.Price, error) {
-	return pods.Prices(ctx, p, backend, deployments, func(d plan.Deployment) (backends.Spec, error) {
+// prices asks the backend of a plan what deployments would cost; see [rented.Prices].
+func (a *app) prices(ctx context.Context, p *plan.Plan, backend backends.Backend, with render.With, deployments []plan.Deployment) (map[string]rented.Price, error) {
+	return rented.Prices(ctx, p, backend, deployments, func(d plan.Deployment) (backends.Spec, error) {
 		return render.Spec(p, d, with)
 	})
 }
@@ -99,7 +99,7 @@ func estimateLeft(p *plan.Plan, d plan.Deployment, of traits, left func(plan.Cel
 	}
 	e.launches = p.Repeats.Launches(numbers)
 	e.mostLaunches = e.launches
-	return e.with(p, d, of, adaptedTime(p, d, trials), trials)
+	return e.with(p, d, of, trials, trials)
 }
 
 // with is the estimate of so many launches, and of trials on them. A server on a device that
@@ -125,7 +125,7 @@ func had(p *plan.Plan, d plan.Deployment, done doneSoFar) int {
 }
 
 // quoteText is one line without the plan's name.
-func quoteText(q pods.Quote) string {
+func quoteText(q rented.Quote) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "rents %s", humanize.Plural(q.Pods, "pod"))
 	switch {
@@ -165,8 +165,8 @@ func quoteText(q pods.Quote) string {
 
 // quoteOf asks for the price of the trials without an outcome. It has no pods if
 // nothing is left to rent for.
-func (a *app) quoteOf(ctx context.Context, c *cli.Command, j job) (pods.Quote, error) {
-	q := pods.Quote{Max: budgetOf(c, j.plan).cost, Keep: c.Duration("keep-pod")}
+func (a *app) quoteOf(ctx context.Context, c *cli.Command, j job) (rented.Quote, error) {
+	q := rented.Quote{Max: budgetOf(c, j.plan).cost, Keep: c.Duration("keep-pod")}
 	deployments, err := j.deployments()
 	if err != nil || len(deployments) == 0 {
 		return q, err
@@ -242,7 +242,7 @@ func (a *app) openPodLedger(j job) (serving.PodLedger, error) {
 	if err != nil {
 		return nil, err
 	}
-	place, err := pods.PlaceOf(j.plan)
+	place, err := rented.PlaceOf(j.plan)
 	if err != nil {
 		return nil, err
 	}
@@ -256,7 +256,7 @@ func (a *app) podLedger() (*podledger.Ledger, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, err := pods.OpenLedger(fx, a.env)
+	b, err := rented.OpenLedger(fx, a.env)
 	if err != nil {
 		return nil, &usage{&hinted{err, "what is rented has to be in a ledger outside of the run directory; SWEEP_STATE_DIR names another folder for it"}}
 	}
@@ -305,7 +305,7 @@ func (a *app) leftovers(ctx context.Context, j job, say func(string, ...any)) er
 		return err
 	}
 	m, kind := j.state.Manifest, j.plugins.factory.Kind
-	ended, err := from.EndLeftovers(ctx, pods.Run{ID: m.RunID, Owner: m.Owner, Factory: j.plugins.factory, Backend: j.plugins.backend, Owed: j.state.Owed})
+	ended, err := from.EndLeftovers(ctx, rented.Run{ID: m.RunID, Owner: m.Owner, Factory: j.plugins.factory, Backend: j.plugins.backend, Owed: j.state.Owed})
 	if err != nil {
 		return fmt.Errorf("look for what earlier runs left: backend %s: %w: %w", kind, executor.ErrUnreachable, err)
 	}

@@ -32,6 +32,7 @@ const (
 type rentalPod struct {
 	backends.Listed
 	Stuck   bool // it cannot be ended
+	Slow    bool // it is not seen to end
 	Deaf    bool // it cannot be stopped or started
 	Foreign bool // not made by sweep: the provider lists it to others alone
 }
@@ -119,9 +120,12 @@ func (r rental) all() (list []rentalPod, err error) {
 	return list, err
 }
 
-func (r rental) List(_ context.Context, owner string) ([]backends.Listed, error) {
+func (r rental) List(ctx context.Context, owner string) ([]backends.Listed, error) {
 	if err := r.refuses(); err != nil {
 		return nil, err
+	}
+	if _, err := os.Stat(filepath.Join(r.dir, "SLOW")); err == nil {
+		return nil, r.hang(ctx)
 	}
 	pods, err := r.all()
 	var list []backends.Listed
@@ -147,13 +151,24 @@ func (r rental) find(ref backends.Ref) (*rentalPod, error) {
 	return nil, backends.ErrNotFound
 }
 
-func (r rental) Terminate(_ context.Context, ref backends.Ref) error {
+// hang answers nothing until it is not waited for, and leaves a file that says so.
+func (r rental) hang(ctx context.Context) error {
+	if err := os.WriteFile(filepath.Join(r.dir, "ASKED"), nil, 0o644); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return context.Cause(ctx)
+}
+
+func (r rental) Terminate(ctx context.Context, ref backends.Ref) error {
 	p, err := r.find(ref)
 	switch {
 	case errors.Is(err, backends.ErrNotFound):
 		return nil
 	case err != nil:
 		return err
+	case p.Slow:
+		return r.hang(ctx)
 	case p.Stuck:
 		return errors.New("the delete was answered, and the pod is still listed")
 	}
@@ -282,12 +297,14 @@ func mkrun(ts *testscript.TestScript, neg bool, args []string) {
 
 // asSweepMain is main of the test binary as the program, where the backends may
 // be a test's.
-func asSweepMain() int {
+func asSweepMain() int { return newTestApp().main(os.Args) }
+
+func newTestApp() *app {
 	a := newApp()
 	if dir := os.Getenv(rentalEnv); dir != "" {
 		a.backends = func(*effect.Effects) []backends.Factory { return rentals(dir) }
 	}
-	return a.main(os.Args)
+	return a
 }
 
 // A person is asked, and only the answer yes is one.

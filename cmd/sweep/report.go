@@ -13,8 +13,8 @@ import (
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/report/answer"
-	"sweep.dev/sweep/report/details"
 	"sweep.dev/sweep/report/junit"
+	"sweep.dev/sweep/report/summary"
 	"sweep.dev/sweep/report/webpage"
 )
 
@@ -35,14 +35,36 @@ JavaScript. Without DIR it reads the latest run under runs/.
   $ sweep report --charts charts runs/monday  # each chart as an SVG file too
   $ sweep report --format md >>$GITHUB_STEP_SUMMARY # the summary, at most 900 KiB
   $ sweep report --format junit -o sweep.xml  # cells and objectives
-  $ sweep report --format json                # answer.json of each run` + exitHelp(exitOK, exitUsage),
-		Flags: []cli.Flag{
+  $ sweep report --format json                # answer.json of each run
+
+With --load RATE it writes nothing: it takes the loads that the searches of the runs (find
+in a plan) have certified, and says how many servers of each kind carry RATE together, with
+how many GPUs, at what price. No server gets more than its certified load, so the answer
+holds if requests are spread evenly over the servers; leave room for what you do not know,
+such as a server that fails. A point estimate is never used. The cheapest kind is named if
+it is the cheapest also with its slowest device and all others with their fastest
+(find.devices).
+
+  $ sweep report --load 40/s runs/find-chat-20261121T101500Z-3f2a
+  $ sweep report --load 90/min --objective interactive runs/l4 runs/h100` + exitHelp(exitOK, exitUsage, exitIncomplete),
+		Flags: append(sizeFlags(),
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write to `FILE`; - is the standard output", DefaultText: "DIR/" + reportFile},
 			&cli.StringFlag{Name: "format", Value: "html", Usage: "write html, md, junit or json; all but html go to the standard output unless -o names a file"},
 			&cli.StringFlag{Name: "charts", Usage: "write each chart as an SVG file into `DIR`"},
-		},
+		),
 		OnUsageError: usageError,
 		Action: func(_ context.Context, c *cli.Command) error {
+			if c.IsSet("load") {
+				for _, file := range []string{"output", "format", "charts"} {
+					if c.IsSet(file) {
+						return &usage{fmt.Errorf("--%s: with --load no report is written; --json prints the answer as JSON", file)}
+					}
+				}
+				return a.size(c)
+			}
+			if c.IsSet("objective") || c.IsSet("json") {
+				return &usage{errors.New("--objective and --json are of --load RATE; --format json has answer.json of each run")}
+			}
 			runs, err := a.runsNamed(c)
 			if err != nil {
 				return err
@@ -83,7 +105,7 @@ func (a *app) report(c *cli.Command, runs []*report.Run) error {
 	case "html":
 		return a.writeTo(c, filepath.Join(runs[0].Dir, reportFile), func(w io.Writer) error { return webpage.Write(w, runs) })
 	case "md":
-		return a.writeTo(c, "-", func(w io.Writer) error { return details.Markdown(w, runs) })
+		return a.writeTo(c, "-", func(w io.Writer) error { return summary.Markdown(w, runs) })
 	case "junit":
 		return a.writeTo(c, "-", func(w io.Writer) error { return junit.Write(w, runs) })
 	case "json":
@@ -110,7 +132,7 @@ func (a *app) writeTo(c *cli.Command, path string, write func(io.Writer) error) 
 	case "":
 		return &usage{errors.New("-o wants the name of a file")}
 	case "-":
-		return gone(write(a.out))
+		return write(a.out)
 	}
 	fx, err := a.effects()
 	if err != nil {

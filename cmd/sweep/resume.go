@@ -14,11 +14,11 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"sweep.dev/sweep/executor"
+	"sweep.dev/sweep/executor/reuse"
 	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/result"
-	"sweep.dev/sweep/reuse"
 	"sweep.dev/sweep/rundir"
 )
 
@@ -36,6 +36,7 @@ it resumes the latest run under runs/.
   $ sweep resume runs/quickstart-20261121T101500Z-3f2a
   $ sweep resume --retry invalid,failed runs/quickstart-20261121T101500Z-3f2a` + exitHelp(),
 		Flags: append([]cli.Flag{
+			sendFlag(),
 			&cli.StringFlag{Name: "retry", Usage: "run trials with these `STATUSES` again: invalid,failed"},
 		}, runFlags()...),
 		OnUsageError: usageError,
@@ -88,6 +89,7 @@ func (a *app) resume(ctx context.Context, c *cli.Command, dir string, retry []st
 		return unreadable(dir, err)
 	}
 	m := before.Manifest
+	m.SendEnv = append(m.SendEnv, flagWords(c.StringSlice("send-env"))...)
 	if n := len(m.Merged); n > 0 {
 		return &statusError{exitResume, &hinted{
 			fmt.Errorf("resume refused: %s was made of %s", dir, humanize.Plural(n, "run")),
@@ -114,6 +116,9 @@ func (a *app) resume(ctx context.Context, c *cli.Command, dir string, retry []st
 	if err != nil {
 		return err
 	}
+	if _, err := a.agreeSends(c, dir, p, made.sends); err != nil {
+		return err
+	}
 	tell, err := a.teller(ctx, c, p)
 	if err != nil {
 		return err
@@ -128,7 +133,7 @@ func (a *app) resume(ctx context.Context, c *cli.Command, dir string, retry []st
 	d, state, err := rundir.Open(fx, dir)
 	if err != nil {
 		if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
-			return &usage{&hinted{fmt.Errorf("%s: %w", dir, err), "resume writes into the run directory; sweep cells and sweep status only read it"}}
+			return &usage{&hinted{fmt.Errorf("%s: %w", dir, err), "resume writes into the run directory; sweep cells and sweep runs only read it"}}
 		}
 		return err
 	}

@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 
+	"sweep.dev/sweep/executor/reuse"
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/plan"
-	"sweep.dev/sweep/reuse"
 	"sweep.dev/sweep/rundir"
 )
 

@@ -21,26 +21,26 @@ import (
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/executor"
 	"sweep.dev/sweep/executor/observe"
+	"sweep.dev/sweep/executor/reuse"
+	"sweep.dev/sweep/executor/serving"
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/load/calibrate"
 	"sweep.dev/sweep/load/client"
-	"sweep.dev/sweep/notify"
+	"sweep.dev/sweep/nightly/notify"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/plan/planfile"
 	"sweep.dev/sweep/report"
-	"sweep.dev/sweep/report/across"
 	"sweep.dev/sweep/report/compare"
-	"sweep.dev/sweep/report/details"
+	"sweep.dev/sweep/report/compare/turns"
+	"sweep.dev/sweep/report/conclude"
 	"sweep.dev/sweep/report/draw"
-	"sweep.dev/sweep/report/ending"
-	"sweep.dev/sweep/report/turns"
+	"sweep.dev/sweep/report/summary"
+	"sweep.dev/sweep/report/terminal"
 	"sweep.dev/sweep/result"
-	"sweep.dev/sweep/reuse"
 	"sweep.dev/sweep/rundir"
-	"sweep.dev/sweep/serving"
 )
 
 // runFlags are shared by run and resume.
@@ -163,6 +163,10 @@ func (a *app) start(ctx context.Context, c *cli.Command, r toRun) error {
 		return err
 	}
 	a.warnOfScale(path, made)
+	sends, err := a.agreeSends(c, path, p, made.sends)
+	if err != nil {
+		return err
+	}
 	tell, err := a.teller(ctx, c, p)
 	if err != nil {
 		return err
@@ -226,7 +230,7 @@ func (a *app) start(ctx context.Context, c *cli.Command, r toRun) error {
 	}
 	m := rundir.Manifest{
 		RunID: newRunID(), Plan: p.Name, PlanPath: abs, PlanDir: planDir, PlanDigest: p.Digest(),
-		Set: r.options.Set, AllowEnv: r.options.AllowEnv, MaxCells: r.options.MaxCells, Engines: kept(p.EngineTexts()), Manifests: kept(p.Manifests()),
+		Set: r.options.Set, AllowEnv: r.options.AllowEnv, SendEnv: sends, MaxCells: r.options.MaxCells, Engines: kept(p.EngineTexts()), Manifests: kept(p.Manifests()),
 		Only: chosen, Owner: owner(), Version: version(), Method: result.Method, Host: clientHost(), CreatedAt: time.Now().UTC(), Variables: p.Variables(),
 		Decide: cmp.Or(c.String("decide"), rundir.DecideBound), Rehearsed: predicted != nil,
 	}
@@ -345,7 +349,12 @@ func (j *job) within(gpus int) error {
 
 // execute runs a job and derives everything from what it left.
 func (a *app) execute(ctx context.Context, c *cli.Command, j job) (err error) {
-	defer func() { err = errors.Join(err, j.dir.Close()) }()
+	defer func() {
+		if closed := j.dir.Close(); closed != nil {
+			a.complain(closed)
+			err = &statusError{worst(exitCode(err), exitInternal), unsaid(err)}
+		}
+	}()
 	pods, err := a.openPodLedger(j)
 	if err != nil {
 		return err
@@ -397,13 +406,14 @@ func (a *app) execute(ctx context.Context, c *cli.Command, j job) (err error) {
 	if err != nil {
 		return a.verdict(j, nil, rep, errors.Join(runErr, err))
 	}
-	shown := a.show(c, run, j.show)
+	shown := a.beside(a.show(c, run, j.show))
+	a.unwritten() // before the last line; main has its exit code
 	if shown != nil {
 		a.complain(shown)
 	}
 	err = a.verdict(j, run, rep, runErr)
-	if shown != nil && err == nil {
-		err = &statusError{exitInternal, nil}
+	if shown != nil {
+		err = exitWith(worst(exitCode(err), exitInternal))
 	}
 	return err
 }
@@ -427,9 +437,9 @@ func (a *app) config(teardown context.Context, c *cli.Command, j job, pods servi
 	}
 }
 
-// show prints the result: rows for machines, the summary for people. A reader
-// that has left (sweep run | head) is no error.
+// show prints the result: rows for machines, the summary for people.
 func (a *app) show(c *cli.Command, run *report.Run, write func(*report.Run, draw.Style) error) (err error) {
+	defer serving.Recovered(&err)
 	switch {
 	case c.String("events") == "-": // stdout belongs to the events
 	case c.Name == gateName: // its own words alone
@@ -438,17 +448,17 @@ func (a *app) show(c *cli.Command, run *report.Run, write func(*report.Run, draw
 	default:
 		switch {
 		case c.Bool("verbose"):
-			err = details.Write(a.out, run, a.style())
+			err = summary.Write(a.out, run, a.style())
 		case write != nil:
 			err = write(run, a.style())
 		default:
-			err = ending.Write(a.out, run, a.style())
-			if t := turns.Of(across.Of(run)); t != nil && err == nil {
+			err = terminal.Write(a.out, run, a.style())
+			if t := turns.Of(compare.Of(run)); t != nil && err == nil {
 				err = t.Write(a.out, false)
 			}
 		}
 	}
-	return gone(err)
+	return err
 }
 
 // style is how documents look on stdout.
@@ -458,7 +468,7 @@ func (a *app) style() draw.Style {
 		style.Width = a.outWidth()
 	}
 	if style.Paint != nil {
-		style.Dim = func(s string) string { return style.Paint(compare.Pending, s) }
+		style.Dim = func(s string) string { return style.Paint(conclude.Pending, s) }
 	}
 	return style
 }

@@ -25,18 +25,29 @@ const runsFolder = "runs"
 func (a *app) runsCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "runs",
-		Usage:     "lists the runs of a folder, the latest first",
-		ArgsUsage: "[FOLDER]",
-		Description: `Lists the run directories of FOLDER, or of runs/. The first is the one that
-sweep status, cells, logs and resume take without an argument.
+		Usage:     "lists the runs of a folder, or says how far one is, also while it runs",
+		ArgsUsage: "[FOLDER|DIR]",
+		Description: `Lists the run directories of FOLDER, or of runs/, the latest first. The first is the one
+that sweep cells, logs and resume take without an argument. Of a run directory DIR it says
+how far the run is; it needs no lock and changes nothing. --watch without an argument is of
+the latest run.
 
-  $ sweep runs` + exitHelp(exitOK, exitUsage),
-		Flags:        []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print as JSON"}},
+  $ sweep runs
+  $ sweep runs runs/quickstart-20261121T101500Z-3f2a
+  $ sweep runs --watch  # until the run ends, from another terminal` + exitHelp(exitOK, exitUsage, exitInt),
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "watch", Aliases: []string{"w"}, Usage: "go on showing a run until it ends"},
+			&cli.BoolFlag{Name: "json", Usage: "print as JSON"},
+		},
 		OnUsageError: usageError,
-		Action: func(_ context.Context, c *cli.Command) error {
+		Commands:     []*cli.Command{a.pruneCommand(), a.mergeCommand()},
+		Action: func(ctx context.Context, c *cli.Command) error {
 			folder, err := folderArg(c)
 			if err != nil {
 				return err
+			}
+			if c.Bool("watch") || isRun(folder) {
+				return a.oneRun(ctx, c)
 			}
 			list, err := runsOf(folder)
 			if err != nil {
@@ -48,6 +59,29 @@ sweep status, cells, logs and resume take without an argument.
 			return a.runsText(folder, list)
 		},
 	}
+}
+
+// isRun says whether a folder is a run directory.
+func isRun(folder string) bool {
+	_, err := os.Stat(filepath.Join(folder, layout.Journal))
+	return err == nil
+}
+
+// oneRun says how far a run is.
+func (a *app) oneRun(ctx context.Context, c *cli.Command) error {
+	dir, err := a.runDir(c)
+	if err != nil {
+		return err
+	}
+	if c.Bool("watch") {
+		if c.Bool("json") {
+			return &usage{errors.New("--watch is for people; sweep run --events FILE has what happens as JSON lines")}
+		}
+		if err := a.watch(ctx, dir); err != nil {
+			return err
+		}
+	}
+	return a.status(c, dir)
 }
 
 // folderArg is the folder of runs that a command line names, or runs/.
@@ -130,7 +164,7 @@ func (a *app) runsText(folder string, list []listedRun) error {
 		return err
 	}
 	if list[0].Error == "" {
-		a.next("sweep status " + plaintext.Word(list[0].Dir))
+		a.next("sweep runs " + plaintext.Word(list[0].Dir))
 	}
 	return nil
 }

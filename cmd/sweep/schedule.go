@@ -15,8 +15,8 @@ import (
 
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/internal/plaintext"
+	"sweep.dev/sweep/nightly/schedule"
 	"sweep.dev/sweep/plan/planfile"
-	"sweep.dev/sweep/schedule"
 )
 
 func (a *app) scheduleCommand() *cli.Command {
@@ -28,10 +28,10 @@ func (a *app) scheduleCommand() *cli.Command {
 with a timer of its own for sweep gc. Runs and the history are kept in the working
 directory. sweep installs nothing: it prints the files, or writes them to -o.
 
-  $ sweep schedule --target systemd --at 02:30 -o ~/.config/systemd/user plans/chat-capacity.yaml
-  $ sweep schedule --target cron --max-time 3h --max-cost 10 plans/chat-capacity.yaml
-  $ sweep schedule --target github -o .github/workflows plans/chat-capacity.yaml
-  $ sweep schedule --target kubernetes --namespace bench --image registry.example/sweep:0.1.0 plans/chat-capacity.yaml | kubectl apply --server-side -f -` + exitHelp(exitOK, exitInternal, exitUsage),
+  $ sweep night schedule --target systemd --at 02:30 -o ~/.config/systemd/user plans/chat-capacity.yaml
+  $ sweep night schedule --target cron --max-time 3h --max-cost 10 plans/chat-capacity.yaml
+  $ sweep night schedule --target github -o .github/workflows plans/chat-capacity.yaml
+  $ sweep night schedule --target kubernetes --namespace bench --image registry.example/sweep:0.1.0 plans/chat-capacity.yaml | kubectl apply --server-side -f -` + exitHelp(exitOK, exitInternal, exitUsage),
 		Flags: append(append(append(planFlags(), webhookFlags()...), clusterFlags()...),
 			&cli.StringFlag{Name: "target", Usage: "the scheduler is `NAME`: " + strings.Join(schedule.Targets(), ", "), Required: true},
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write the files into `DIR`, where they replace those of before", DefaultText: "print them"},
@@ -84,6 +84,13 @@ func (a *app) schedule(c *cli.Command, path string) error {
 	for _, v := range c.StringSlice("allow-env") {
 		n.Flags = append(n.Flags, "--allow-env", v)
 	}
+	sends, err := a.agreeSends(c, path, p, made.sends)
+	if err != nil {
+		return err
+	}
+	for _, v := range sends {
+		n.Flags = append(n.Flags, "--send-env", v)
+	}
 	engineFile := abs
 	if c.String("target") == schedule.Kubernetes {
 		if n.Cluster, err = a.cluster(c, path, p, made); err != nil {
@@ -109,11 +116,11 @@ func (a *app) schedule(c *cli.Command, path string) error {
 	if !c.IsSet("output") {
 		if len(files) == 1 && n.Cluster != nil { // for kubectl apply -f -
 			_, err := io.WriteString(a.out, files[0].Text)
-			return gone(err)
+			return err
 		}
 		for _, f := range files {
 			if _, err := fmt.Fprintf(a.out, "==> %s\n%s\n", f.Name, f.Text); err != nil {
-				return gone(err)
+				return err
 			}
 		}
 		return nil

@@ -11,8 +11,8 @@ import (
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/backends/kubernetes/clients"
 	"sweep.dev/sweep/internal/input"
+	"sweep.dev/sweep/nightly/schedule"
 	"sweep.dev/sweep/plan"
-	"sweep.dev/sweep/schedule"
 )
 
 // engineFolder is where the files of --engine-file are, in the folder of a night's plan.

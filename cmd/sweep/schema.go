@@ -43,14 +43,14 @@ whose first line names the schema:
 
   # yaml-language-server: $schema=plan.schema.json
 
-  $ sweep schema > plan.schema.json
-  $ sweep schema engine > engine.schema.json
-  $ sweep schema provider > provider.schema.json
-  $ sweep schema answer > answer.schema.json
-  $ sweep schema compare > compare.schema.json
-  $ sweep schema noise > noise.schema.json
-  $ sweep schema gate > gate.schema.json
-  $ sweep schema trend > trend.schema.json` + exitHelp(exitOK, exitUsage),
+  $ sweep list schema > plan.schema.json
+  $ sweep list schema engine > engine.schema.json
+  $ sweep list schema provider > provider.schema.json
+  $ sweep list schema answer > answer.schema.json
+  $ sweep list schema compare > compare.schema.json
+  $ sweep list schema noise > noise.schema.json
+  $ sweep list schema gate > gate.schema.json
+  $ sweep list schema trend > trend.schema.json` + exitHelp(exitOK, exitUsage),
 		OnUsageError: usageError,
 		Action: func(_ context.Context, c *cli.Command) error {
 			name := cmp.Or(c.Args().First(), "plan")

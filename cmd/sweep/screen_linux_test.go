@@ -15,6 +15,7 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/internal/ptytest"
+	"sweep.dev/sweep/internal/slow"
 )
 
 // A stage is a folder in which commands print what a person sees: plans, runs, and an
@@ -24,7 +25,7 @@ type stage struct {
 	env []string
 }
 
-// newStage makes one. The quick start is run if asked, which takes 20 s.
+// newStage makes one. The quick start is run if asked, with few requests.
 func newStage(t *testing.T, quickstart bool) stage {
 	t.Helper()
 	s := stage{dir: t.TempDir()}
@@ -33,7 +34,7 @@ func newStage(t *testing.T, quickstart bool) stage {
 		asSweep + "=1", rentalEnv + "=" + account, "RENTAL_KEY=k",
 		"SWEEP_STATE_DIR=" + filepath.Join(s.dir, "state"), "XDG_CACHE_HOME=" + filepath.Join(s.dir, "cache"),
 	}
-	if err := os.CopyFS(filepath.Join(s.dir, "run"), os.DirFS("testdata/before/run")); err != nil {
+	if err := os.CopyFS(filepath.Join(s.dir, "run"), os.DirFS("testdata/method2")); err != nil {
 		t.Fatal(err)
 	}
 	plan, err := os.ReadFile("../../plans/quickstart.yaml")
@@ -59,10 +60,18 @@ func newStage(t *testing.T, quickstart bool) stage {
 	if !quickstart {
 		return s
 	}
-	args := slices.Concat([]string{"run", "-o", "quickstart"}, rehearsal, []string{"quickstart.yaml"})
-	if r := sweep(t, s.dir, s.env, args...); r.code != exitOK && r.code != exitSLO {
-		t.Fatalf("exit %d\n%s%s", r.code, r.stderr, r.stdout)
+	args := slices.Concat([]string{"run", "-o", "quickstart"}, rehearsal, []string{"--set", "load.requests_per_worker=2", "quickstart.yaml"})
+	// On a busy machine a cell of so few requests may have no plateau: not twice in a row.
+	var r ran
+	for range 3 {
+		if r = sweep(t, s.dir, s.env, args...); r.code == exitOK || r.code == exitSLO {
+			return s
+		}
+		if err := os.RemoveAll(filepath.Join(s.dir, "quickstart")); err != nil {
+			t.Fatal(err)
+		}
 	}
+	t.Fatalf("exit %d\n%s%s", r.code, r.stderr, r.stdout)
 	return s
 }
 
@@ -141,15 +150,15 @@ func TestScreen_noColor(t *testing.T) {
 		{true, []string{"cells", "run"}},
 		{true, []string{"cells", "-v", "run"}},
 		{true, []string{"cells", "run", "c=2"}},
-		{false, []string{"status", "run"}},
+		{false, []string{"runs", "run"}},
 		{false, []string{"plan", "quickstart.yaml"}},
 		{false, []string{"validate", "quickstart.yaml"}},
 		{false, []string{"compare", "run", "run"}},
 		{false, []string{"runs", "."}},
 		{false, []string{"pods"}},
-		{false, []string{"engines"}},
-		{false, []string{"columns"}},
-		{false, []string{"gpus"}},
+		{false, []string{"list", "engines"}},
+		{false, []string{"list", "columns"}},
+		{false, []string{"list", "gpus"}},
 		{false, []string{"logs", "run"}},
 		{false, []string{"--help"}},
 		{false, []string{"doctor"}},
@@ -158,6 +167,9 @@ func TestScreen_noColor(t *testing.T) {
 			t.Errorf("sweep %q on a terminal: colour is %v, want %v\n%q", c.args, !c.colour, c.colour, got)
 		}
 		for _, env := range []string{"NO_COLOR=1", "TERM=dumb"} {
+			if !c.colour && !slow.Tests {
+				continue
+			}
 			if got := s.on(t, 100, []string{"TERM=xterm", env}, c.args...); strings.Contains(got, "\x1b") || got == "" {
 				t.Errorf("sweep %q with %s:\n%q", c.args, env, got)
 			}

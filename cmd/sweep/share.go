@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// shareEvery is how often a run writes its progress for sweep status --watch.
+	// shareEvery is how often a run writes its progress for sweep runs --watch.
 	shareEvery = time.Second
 	// shareStale is the age of a progress that no longer describes what is run.
 	shareStale = 10 * time.Second

@@ -42,11 +42,11 @@ func signals(parent context.Context, say func(format string, args ...any)) (run,
 				cause := signalled{s.(syscall.Signal)}
 				switch n {
 				case 1:
+					endRun(cause) // first: who reads what is said may be slow
 					say("sweep: %v: stopping what runs; once more to stop at once", cause)
-					endRun(cause)
 				case 2:
-					say("sweep: %v: stopping at once", cause)
 					endTeardown(cause)
+					say("sweep: %v: stopping at once", cause)
 				}
 			}
 		}

@@ -19,6 +19,7 @@ func (a *app) simCommand() *cli.Command {
   $ sweep sim --help                        # all of its flags` + exitHelp(exitOK, exitInternal, exitUsage),
 		// Its flags are an engine's, parsed as that engine parses them.
 		SkipFlagParsing: true,
+		Commands:        []*cli.Command{a.fitCommand()},
 		Action: func(ctx context.Context, c *cli.Command) error {
 			say := a.say
 			if !a.errTTY {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -10,61 +9,33 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/report/draw"
 	"sweep.dev/sweep/report/size"
 )
 
-func (a *app) sizeCommand() *cli.Command {
-	return &cli.Command{
-		Name:      "size",
-		Usage:     "says how many servers carry a load, from certified capacities",
-		ArgsUsage: "[DIR...]",
-		Description: `Takes the loads that the searches of runs (find in a plan) have certified, and says how
-many servers of each kind carry a load together, with how many GPUs, at what price. No
-server gets more than its certified load, so the answer holds if requests are spread
-evenly over the servers; leave room for what you do not know, such as a server that fails.
-A point estimate is never used. The cheapest kind is named if it is the cheapest also with
-its slowest device and all others with their fastest (find.devices).
-
-  $ sweep size --load 40/s runs/find-chat-20261121T101500Z-3f2a
-  $ sweep size --load 90/min --objective interactive runs/l4 runs/h100
-  $ sweep size --load 40/s --json` + exitHelp(exitOK, exitUsage, exitIncomplete),
-		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "load", Required: true, Usage: "requests per second or minute: `RATE` such as 40/s or 90/min"},
-			&cli.StringFlag{Name: "objective", Usage: "the objective of the plan with this `NAME`", DefaultText: "all"},
-			&cli.BoolFlag{Name: "json", Usage: "print as JSON"},
-		},
-		OnUsageError: usageError,
-		Action: func(_ context.Context, c *cli.Command) error {
-			dirs := c.Args().Slice()
-			if len(dirs) == 0 {
-				dir, err := a.runDir(c)
-				if err != nil {
-					return err
-				}
-				dirs = []string{dir}
-			}
-			return a.size(c, dirs)
-		},
+// sizeFlags make sweep report say how many servers carry a load.
+func sizeFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "load", Usage: "say how many servers carry requests per second or minute: `RATE` such as 40/s or 90/min"},
+		&cli.StringFlag{Name: "objective", Usage: "with --load: the objective of the plan with this `NAME`", DefaultText: "all"},
+		&cli.BoolFlag{Name: "json", Usage: "with --load: print as JSON"},
 	}
 }
 
-func (a *app) size(c *cli.Command, dirs []string) error {
+// size says how many servers carry a load, by the runs that the command line names.
+func (a *app) size(c *cli.Command) error {
 	load, err := rateOf(c.String("load"))
 	if err != nil {
 		return &usage{fmt.Errorf("--load %w", err)}
 	}
-	var runs []*report.Run
-	for _, dir := range dirs {
-		run, _, err := openRun(dir)
-		if err != nil {
-			return err
-		}
+	runs, err := a.runsNamed(c)
+	if err != nil {
+		return err
+	}
+	for _, run := range runs {
 		if len(run.Resolved.Searches) == 0 {
-			return &usage{&hinted{fmt.Errorf("%s: its plan has no find, so no load is certified", dir), "docs/capacity.md says how a plan searches for a load"}}
+			return &usage{&hinted{fmt.Errorf("%s: its plan has no find, so no load is certified", run.Dir), "docs/capacity.md says how a plan searches for a load"}}
 		}
-		runs = append(runs, run)
 	}
 	answers := size.Of(runs, load, c.String("objective"))
 	if len(answers) == 0 {
@@ -81,8 +52,8 @@ func (a *app) size(c *cli.Command, dirs []string) error {
 		sizes(page, answers)
 		err = page.Err()
 	}
-	if err != nil {
-		return gone(err)
+	if err = a.beside(err); err != nil {
+		return err
 	}
 	if !sized {
 		return &statusError{exitIncomplete, nil}

@@ -2,8 +2,6 @@ package main
 
 import (
 	"cmp"
-	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -18,39 +16,6 @@ import (
 	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/rundir"
 )
-
-func (a *app) statusCommand() *cli.Command {
-	return &cli.Command{
-		Name:      "status",
-		Usage:     "says how far a run is, also while it runs",
-		ArgsUsage: "[DIR]",
-		Description: `Reads the journal of DIR, or of the latest run under runs/; it needs no lock
-and changes nothing.
-
-  $ sweep status runs/quickstart-20261121T101500Z-3f2a
-  $ sweep status --watch  # until the run ends, from another terminal` + exitHelp(exitOK, exitUsage, exitInt),
-		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "watch", Aliases: []string{"w"}, Usage: "go on showing it until the run ends"},
-			&cli.BoolFlag{Name: "json", Usage: "print as JSON"},
-		},
-		OnUsageError: usageError,
-		Action: func(ctx context.Context, c *cli.Command) error {
-			dir, err := a.runDir(c)
-			if err != nil {
-				return err
-			}
-			if c.Bool("watch") {
-				if c.Bool("json") {
-					return &usage{errors.New("--watch is for people; sweep run --events FILE has what happens as JSON lines")}
-				}
-				if err := a.watch(ctx, dir); err != nil {
-					return err
-				}
-			}
-			return a.status(c, dir)
-		},
-	}
-}
 
 // maxNow is how many of the trials that are being run are listed.
 const maxNow = 8
@@ -142,7 +107,7 @@ func (a *app) statusText(s status, run *report.Run, holder *rundir.Holder) error
 		return err
 	}
 	if s.Running {
-		a.next("sweep status --watch " + plaintext.Word(run.Dir))
+		a.next("sweep runs --watch " + plaintext.Word(run.Dir))
 		return nil
 	}
 	a.next(run.Next())

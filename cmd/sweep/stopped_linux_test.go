@@ -95,7 +95,7 @@ func TestRun_interruptedWhileTablesAreDerived(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), executable(t), "run", "-o", out, "crash.yaml")
 	cmd.Dir = dir
 	// The second file is late, so that the signal has come before the last.
-	cmd.Env = append(os.Environ(), asSweep+"=1", "SWEEP_FAULT=derive.create:stop@1,derive.create:delay=30s@2")
+	cmd.Env = append(os.Environ(), asSweep+"=1", "SWEEP_FAULT=derive.create:stop@1,derive.create:delay=3s@2")
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
 	if err := cmd.Start(); err != nil {

@@ -158,7 +158,7 @@ func columnsTopic(w io.Writer) {
 	fmt.Fprint(w, `A column's name is STATISTIC_QUANTITY_UNIT: p95_ttft_ms, max_kv_cache_usage. Latencies
 and rates are of the plateau; the same with _whole is of the whole trial. A value that
 was not measured is null. These are the columns of the tier core, which cells.csv has;
-sweep columns [PATTERN] lists all.
+sweep list columns [PATTERN] lists all.
 
 `)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -172,7 +172,7 @@ sweep columns [PATTERN] lists all.
 }
 
 func planTopic(w io.Writer) {
-	fmt.Fprint(w, "The keys at the top of a plan; sweep schema has all of them for an editor.\n\n")
+	fmt.Fprint(w, "The keys at the top of a plan; sweep list schema has all of them for an editor.\n\n")
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "  key\tdefault\tmeaning")
 	for _, f := range fieldtag.Of(reflect.TypeFor[plan.Plan]()) {

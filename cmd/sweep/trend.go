@@ -14,15 +14,15 @@ func (a *app) trendCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "trend",
 		Usage: "shows the nights of a history, and when figures changed",
-		Description: `Prints each series with its last 76 nights as bars, the band of sweep gate, and the
+		Description: `Prints each series with its last 76 nights as bars, the band of sweep night gate, and the
 nights with which its level changed for good, with what changed of the software then.
 It sees all nights at once, so it finds steps that are too small for the gate.
 
 With -o it writes a page: each series as a chart, with its nights as a table.
 
-  $ sweep trend --history chat.jsonl
-  $ sweep trend --history chat.jsonl -o trend.html
-  $ sweep trend --history chat.jsonl --plan chat-capacity --metric p95_ttft_ms` + exitHelp(exitOK, exitInternal, exitUsage),
+  $ sweep night trend --history chat.jsonl
+  $ sweep night trend --history chat.jsonl -o trend.html
+  $ sweep night trend --history chat.jsonl --plan chat-capacity --metric p95_ttft_ms` + exitHelp(exitOK, exitInternal, exitUsage),
 		Flags: []cli.Flag{
 			historyFlag(),
 			&cli.StringFlag{Name: "plan", Usage: "show the cells of the plan `NAME`", DefaultText: "all plans"},
@@ -54,9 +54,9 @@ With -o it writes a page: each series as a chart, with its nights as a table.
 			case c.IsSet("output"):
 				return a.writeTo(c, "", board.Page)
 			case c.Bool("json"):
-				return gone(a.json().Encode(board.Trend()))
+				return a.json().Encode(board.Trend())
 			}
-			return gone(board.WriteTrend(a.out))
+			return board.WriteTrend(a.out)
 		},
 	}
 }

@@ -14,10 +14,10 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"sweep.dev/sweep/event"
+	"sweep.dev/sweep/executor/event"
 	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/internal/plaintext"
-	"sweep.dev/sweep/report/compare"
+	"sweep.dev/sweep/report/conclude"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
 )
@@ -49,7 +49,7 @@ type ui struct {
 	out    io.Writer // people
 	screen *screen   // where they can be shown live lines, else nil
 	events *eventLog // or nil
-	paint  func(compare.Verdict, string) string
+	paint  func(conclude.Verdict, string) string
 	now    func() time.Time
 	view   *view
 	shared string    // the file for who watches from elsewhere; "" is none
@@ -197,7 +197,7 @@ func (u *ui) tick() {
 }
 
 // say prints a line, above the live ones.
-func (u *ui) say(text string, v compare.Verdict) {
+func (u *ui) say(text string, v conclude.Verdict) {
 	text = plaintext.Line(text)
 	width := 0
 	if u.screen != nil {
@@ -218,7 +218,7 @@ func (u *ui) say(text string, v compare.Verdict) {
 
 // words is an event as a line for people, with its verdict where that is worth
 // a colour; "" for what only a live line shows.
-func words(e event.Event, v *view) (string, compare.Verdict) {
+func words(e event.Event, v *view) (string, conclude.Verdict) {
 	switch e.Type {
 	case event.RunStarted:
 		if e.Done > 0 {
@@ -235,9 +235,9 @@ func words(e event.Event, v *view) (string, compare.Verdict) {
 	case event.ServerReady:
 		return fmt.Sprintf("%s: %s", e.Label, e.Text), ""
 	case event.LaunchFailed:
-		return fmt.Sprintf("%s: did not start: %s: %s", e.Label, e.Class, e.Error), compare.NoStart
+		return fmt.Sprintf("%s: did not start: %s: %s", e.Label, e.Class, e.Error), conclude.NoStart
 	case event.ServerDied:
-		return fmt.Sprintf("%s: the server died: %s: %s", e.Label, e.Class, e.Error), compare.FailedRun
+		return fmt.Sprintf("%s: the server died: %s: %s", e.Label, e.Class, e.Error), conclude.FailedRun
 	case event.TrialDiscarded:
 		return fmt.Sprintf("%s: attempt %d discarded: %s", e.Label, e.Attempt, e.Text), ""
 	case event.Notice:
@@ -257,27 +257,27 @@ func words(e event.Event, v *view) (string, compare.Verdict) {
 
 // outcomeWords is a trial's outcome; refused is why its server did not start,
 // which has been said.
-func outcomeWords(e event.Event, refused string) (string, compare.Verdict) {
+func outcomeWords(e event.Event, refused string) (string, conclude.Verdict) {
 	label := e.Label
 	if e.Trial > 1 {
 		label += fmt.Sprintf(", trial %d", e.Trial)
 	}
 	if e.Status == result.StatusFailed {
 		if hint, ok := strings.CutPrefix(e.Error, refused); ok && refused != "" {
-			return fmt.Sprintf("%s: failed: %s%s", label, e.Class, hint), compare.FailedRun
+			return fmt.Sprintf("%s: failed: %s%s", label, e.Class, hint), conclude.FailedRun
 		}
-		return fmt.Sprintf("%s: failed: %s: %s", label, e.Class, e.Error), compare.FailedRun
+		return fmt.Sprintf("%s: failed: %s: %s", label, e.Class, e.Error), conclude.FailedRun
 	}
 	if e.Status == result.StatusSkipped {
-		return label + ": " + e.Error, compare.Skipped
+		return label + ": " + e.Error, conclude.Skipped
 	}
-	text := label + ": " + compare.Headline(e.Row)
-	switch verdict := compare.Judge(compare.Trial{Outcome: e.Outcome}); verdict {
-	case compare.Invalid:
+	text := label + ": " + conclude.Headline(e.Row)
+	switch verdict := conclude.Judge(conclude.Trial{Outcome: e.Outcome}); verdict {
+	case conclude.Invalid:
 		return text + fmt.Sprintf(", INVALID (%v)", e.Row[col.InvalidReasons]), verdict
-	case compare.Undecided:
+	case conclude.Undecided:
 		return text + ", SLO undecided", verdict
-	case compare.Missed, compare.Unstable:
+	case conclude.Missed, conclude.Unstable:
 		return text + ", " + string(verdict), verdict
 	}
 	return text, ""
@@ -317,13 +317,13 @@ func (l *eventLog) done() error {
 }
 
 // painter colours by verdict where a person is watching and wants colour.
-func (a *app) painter(tty bool) func(compare.Verdict, string) string {
+func (a *app) painter(tty bool) func(conclude.Verdict, string) string {
 	if !tty || !a.color() {
 		return nil
 	}
-	codes := map[compare.Verdict]string{
-		compare.SweetSpot: "1;32", compare.Acceptable: "32", compare.Unstable: "33", compare.Undecided: "33", compare.Missed: "35",
-		compare.Invalid: "1;31", compare.NoStart: "31", compare.FailedRun: "31", compare.Pending: "2",
+	codes := map[conclude.Verdict]string{
+		conclude.SweetSpot: "1;32", conclude.Acceptable: "32", conclude.Unstable: "33", conclude.Undecided: "33", conclude.Missed: "35",
+		conclude.Invalid: "1;31", conclude.NoStart: "31", conclude.FailedRun: "31", conclude.Pending: "2",
 	}
-	return func(v compare.Verdict, s string) string { return "\x1b[" + codes[v] + "m" + s + "\x1b[0m" }
+	return func(v conclude.Verdict, s string) string { return "\x1b[" + codes[v] + "m" + s + "\x1b[0m" }
 }

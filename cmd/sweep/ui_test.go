@@ -15,9 +15,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"sweep.dev/sweep/event"
+	"sweep.dev/sweep/executor/event"
 	"sweep.dev/sweep/load"
-	"sweep.dev/sweep/report/compare"
+	"sweep.dev/sweep/report/conclude"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/rundir"
 )
@@ -313,25 +313,25 @@ func TestUI_words(t *testing.T) {
 	for _, c := range []struct {
 		e       event.Event
 		text    string
-		verdict compare.Verdict
+		verdict conclude.Verdict
 	}{
 		{event.Event{Type: event.RunStarted, Total: 1}, "1 trial", ""},
 		{event.Event{Type: event.RunStarted, Done: 3, Total: 4}, "3 of 4 trials are committed already", ""},
 		{event.Event{Type: event.TrialCommitted, Label: "c", Trial: 2, Status: "ok", Row: row, Done: 1, Total: 2}, "[1/2] c, trial 2: 10 tok/s, p95 TTFT 1 ms, p95 TPOT 2 ms", ""},
 		{
 			of("invalid", with("invalid_reasons", "client_cpu")),
-			"[0/0] c: 10 tok/s, p95 TTFT 1 ms, p95 TPOT 2 ms, INVALID (client_cpu)", compare.Invalid,
+			"[0/0] c: 10 tok/s, p95 TTFT 1 ms, p95 TPOT 2 ms, INVALID (client_cpu)", conclude.Invalid,
 		},
-		{of("ok", row, result.SLOResult{Verdict: result.SLOFail}), "[0/0] c: 10 tok/s, p95 TTFT 1 ms, p95 TPOT 2 ms, SLO failed", compare.Missed},
-		{of("ok", row, result.SLOResult{Verdict: result.SLOUndecided}), "[0/0] c: 10 tok/s, p95 TTFT 1 ms, p95 TPOT 2 ms, SLO undecided", compare.Undecided},
-		{of("ok", with("ended_by", "saturated")), "[0/0] c: 10 tok/s, p95 TTFT 1 ms, p95 TPOT 2 ms, unstable", compare.Unstable},
-		{event.Event{Type: event.TrialCommitted, Label: "c", Status: "failed", Class: "signal", Error: "killed"}, "[0/0] c: failed: signal: killed", compare.FailedRun},
-		{event.Event{Type: event.TrialCommitted, Label: "c", Status: "skipped", Error: "not run: why"}, "[0/0] c: not run: why", compare.Skipped},
+		{of("ok", row, result.SLOResult{Verdict: result.SLOFail}), "[0/0] c: 10 tok/s, p95 TTFT 1 ms, p95 TPOT 2 ms, SLO failed", conclude.Missed},
+		{of("ok", row, result.SLOResult{Verdict: result.SLOUndecided}), "[0/0] c: 10 tok/s, p95 TTFT 1 ms, p95 TPOT 2 ms, SLO undecided", conclude.Undecided},
+		{of("ok", with("ended_by", "saturated")), "[0/0] c: 10 tok/s, p95 TTFT 1 ms, p95 TPOT 2 ms, unstable", conclude.Unstable},
+		{event.Event{Type: event.TrialCommitted, Label: "c", Status: "failed", Class: "signal", Error: "killed"}, "[0/0] c: failed: signal: killed", conclude.FailedRun},
+		{event.Event{Type: event.TrialCommitted, Label: "c", Status: "skipped", Error: "not run: why"}, "[0/0] c: not run: why", conclude.Skipped},
 		{
 			event.Event{Type: event.TrialCommitted, Deployment: "refused", Label: "c", Status: "failed", Class: "oom.kv", Error: "a long story (a hint)"},
-			"[0/0] c: failed: oom.kv (a hint)", compare.FailedRun,
+			"[0/0] c: failed: oom.kv (a hint)", conclude.FailedRun,
 		},
-		{event.Event{Type: event.ServerDied, Label: "s", Class: "exit", Error: "exit 1"}, "s: the server died: exit: exit 1", compare.FailedRun},
+		{event.Event{Type: event.ServerDied, Label: "s", Class: "exit", Error: "exit 1"}, "s: the server died: exit: exit 1", conclude.FailedRun},
 		{event.Event{Type: event.TrialDiscarded, Label: "c", Attempt: 1, Text: "why"}, "c: attempt 1 discarded: why", ""},
 		{event.Event{Type: event.StepStarted, Cell: "a", Step: "measure", Label: "c"}, "", ""},
 	} {

@@ -9,9 +9,9 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"sweep.dev/sweep/internal/meant"
 	"sweep.dev/sweep/internal/syntax"
 	"sweep.dev/sweep/plan/planfile"
+	"sweep.dev/sweep/result/meant"
 )
 
 // unknownCommand says which command was probably meant.

@@ -57,6 +57,7 @@ func (a *app) validate(c *cli.Command) error {
 			if !c.Bool("json") {
 				fmt.Fprintf(a.out, "%s: ok, %s in %s\n", path, size, humanize.Plural(len(p.Deployments()), "deployment"))
 			}
+			a.listSends(path, made.sends)
 			a.warnOfContent(path, p)
 			a.warnOfScale(path, made)
 			a.warnOfFew(path, p)

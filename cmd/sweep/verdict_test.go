@@ -10,10 +10,11 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/executor"
+	"sweep.dev/sweep/executor/serving"
+	"sweep.dev/sweep/executor/serving/budget"
+	"sweep.dev/sweep/internal/slow"
 	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/rundir"
-	"sweep.dev/sweep/serving"
-	"sweep.dev/sweep/serving/budget"
 )
 
 // TestVerdict holds the precedence of exit codes, and that what decides one
@@ -29,6 +30,8 @@ func TestVerdict(t *testing.T) {
 		old     = fmt.Errorf("%w: pod p", budget.ErrLifetime)
 		hit     = signalled{syscall.SIGINT}
 		panics  = &serving.Panic{Value: "ours"}
+		drift   = fmt.Errorf("deployment d: %w", executor.ErrDrift)
+		locked  = fmt.Errorf("dir: %w", rundir.ErrLocked)
 	)
 	for _, c := range []struct {
 		name string
@@ -55,6 +58,11 @@ func TestVerdict(t *testing.T) {
 		{"clean-up", executor.Report{Left: serving.Left{Cleanup: pod}}, nil, exitCleanup, []error{pod}},
 		{"clean-up told twice", executor.Report{Left: serving.Left{Cleanup: pod}}, pod, exitCleanup, []error{pod}},
 		{"clean-up and signal and own error", executor.Report{Left: serving.Left{Cleanup: pod}, Interrupted: hit}, full, exitCleanup, []error{pod, full}},
+		{"clean-up and panic", executor.Report{Left: serving.Left{Cleanup: pod}}, panics, exitCleanup, []error{pod, panics}},
+		{"signal and panic", executor.Report{Interrupted: hit}, panics, exitInt, []error{panics}},
+		{"late and panic", executor.Report{Interrupted: late}, panics, exitInternal, []error{panics}},
+		{"late and drift", executor.Report{Interrupted: late}, drift, exitResume, []error{drift}},
+		{"refused and locked", executor.Report{}, errors.Join(refused, locked), exitLocked, []error{refused, locked}},
 	} {
 		var out strings.Builder
 		a := &app{err: &out}
@@ -109,19 +117,28 @@ func TestVerdict_owed(t *testing.T) {
 // that hides neither the state of the run nor that of its servers.
 func TestVerdict_noTables(t *testing.T) {
 	t.Parallel()
-	for fault, want := range map[string]int{
-		"derive.create:err=ENOSPC@1+":                             exitIncomplete,
-		"derive.create:err=ENOSPC@1+,kill.server:err=EACCES@1+":   exitCleanup,
-		"derive.create:err=ENOSPC@1+,begin.journal:panic":         exitInternal,
-		"derive.create:err=ENOSPC@1+,begin.journal:err=ENOSPC@1+": exitIncomplete,
-	} {
+	faults := map[string]int{
+		"derive.create:err=ENOSPC@1+,kill.server:err=EACCES@1+": exitCleanup,
+		"derive.create:panic,kill.server:err=EACCES@1+":         exitCleanup,
+	}
+	if slow.Tests {
+		faults["derive.create:panic@3,kill.server:err=EACCES@1+"] = exitCleanup // in another sink
+		faults["derive.create:err=ENOSPC@1+"] = exitIncomplete
+		faults["derive.create:err=ENOSPC@1+,begin.journal:panic"] = exitInternal
+		faults["derive.create:err=ENOSPC@1+,begin.journal:err=ENOSPC@1+"] = exitIncomplete
+	}
+	for fault, want := range faults {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			write(t, filepath.Join(dir, "crash.yaml"), crashPlan)
 			out := filepath.Join(dir, "run")
 			got := sweep(t, dir, []string{"SWEEP_FAULT=" + fault}, "run", "-o", out, "crash.yaml")
-			if got.code != want || !strings.Contains(got.stderr, "no space left on device") {
+			why := "no space left on device"
+			if strings.Contains(fault, "derive.create:panic") {
+				why = "panic: "
+			}
+			if got.code != want || !strings.Contains(got.stderr, why) {
 				t.Errorf("exit %d, want %d and the reason\n%s", got.code, want, got.stderr)
 			}
 			if !strings.Contains(got.stderr, "next: sweep resume ") {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"time"
 
@@ -13,15 +12,16 @@ import (
 
 	"sweep.dev/sweep/backends"
 	allbackends "sweep.dev/sweep/backends/all"
+	"sweep.dev/sweep/cmd/sweep/internal/outbound"
+	"sweep.dev/sweep/cmd/sweep/internal/vocabulary"
 	"sweep.dev/sweep/collectors"
 	allcollectors "sweep.dev/sweep/collectors/all"
+	"sweep.dev/sweep/executor/serving"
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/internal/plaintext"
-	"sweep.dev/sweep/internal/vocabulary"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/plan/planfile"
 	"sweep.dev/sweep/rundir"
-	"sweep.dev/sweep/serving"
 	"sweep.dev/sweep/sinks"
 	allsinks "sweep.dev/sweep/sinks/all"
 )
@@ -31,6 +31,7 @@ func planFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringSliceFlag{Name: "set", Usage: "override a value of the plan: `PATH=VALUE` (load.requests=8); recorded in the run", Config: cli.StringConfig{TrimSpace: true}},
 		&cli.StringSliceFlag{Name: "allow-env", Usage: "let ${`NAME`} of the plan read this environment variable"},
+		sendFlag(),
 		&cli.StringSliceFlag{Name: "engine-file", Usage: "a further `FILE` with a profile of an engine, as engine_files in the plan; kept with the run", Config: cli.StringConfig{TrimSpace: true}},
 		&cli.IntFlag{Name: "max-cells", Usage: "refuse a matrix with more cells than `N`", Value: planfile.DefaultMaxCells, Validator: positive[int]},
 	}
@@ -46,7 +47,7 @@ func positive[T int | float64 | time.Duration](v T) error {
 
 func (a *app) planOptions(c *cli.Command) planfile.Options {
 	return planfile.Options{
-		Vocabulary: vocabulary.All(), Set: c.StringSlice("set"), AllowEnv: allowEnv(c),
+		Vocabulary: vocabulary.All(), Set: c.StringSlice("set"), AllowEnv: flagWords(c.StringSlice("allow-env")), SendEnv: flagWords(c.StringSlice("send-env")),
 		MaxCells: c.Int("max-cells"), LookupEnv: a.env, Config: a.configFile(),
 		EngineFiles: c.StringSlice("engine-file"), Stdin: a.in,
 	}
@@ -76,21 +77,13 @@ func given[F ~struct {
 	return files
 }
 
-// allowEnv are the names of --allow-env, which may also stand in one value.
-func allowEnv(c *cli.Command) []string {
-	var names []string
-	for _, v := range c.StringSlice("allow-env") {
-		names = append(names, strings.FieldsFunc(v, func(r rune) bool { return r == ',' || r == ' ' })...)
-	}
-	return names
-}
-
 // plugins are what a plan names, made.
 type plugins struct {
 	backend    backends.Backend
 	factory    backends.Factory
 	collectors []namedCollector
 	sinks      []sinks.Sink
+	sends      []outbound.Flow // what of the plan's variables goes to which host
 }
 
 // servers is how the backend's servers are got and given back, before a job says
@@ -164,7 +157,11 @@ func build(p *plan.Plan, fx *effect.Effects) (*plugins, error) {
 			}
 		}
 	}
-	if err := faults(errs); err != nil {
+	err := faults(errs)
+	if err == nil {
+		made.sends, err = made.flows(p)
+	}
+	if err != nil {
 		return nil, err
 	}
 	return &made, nil

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"time"
 
-	"sweep.dev/sweep/event"
+	"sweep.dev/sweep/executor/event"
 	"sweep.dev/sweep/report"
-	"sweep.dev/sweep/report/compare"
+	"sweep.dev/sweep/report/conclude"
 	"sweep.dev/sweep/result/col"
 )
 
@@ -47,7 +47,7 @@ func (a *app) watch(ctx context.Context, dir string) error {
 				before = now
 				for _, line := range v.frame(time.Now(), widePipe) {
 					if _, err := fmt.Fprintln(a.out, line); err != nil {
-						return gone(err)
+						return err
 					}
 				}
 			}
@@ -68,7 +68,7 @@ const widePipe = 160
 // fromDirectory is a view of a run by its directory alone.
 func fromDirectory(run *report.Run) *view {
 	v := &view{plan: run.State.Manifest.Plan, lanes: map[string]*lane{}, deployments: map[string]*forecast{}}
-	cells := map[string]compare.Cell{}
+	cells := map[string]conclude.Cell{}
 	for _, t := range run.Trials {
 		l := v.lanes[t.Cell.Deployment]
 		if l == nil {
@@ -82,7 +82,7 @@ func fromDirectory(run *report.Run) *view {
 		v.run.total++
 		if t.Outcome != nil {
 			v.run.done++
-			l.marks[t.Cell.ID] = compare.Judge(t).Mark()
+			l.marks[t.Cell.ID] = conclude.Judge(t).Mark()
 		}
 	}
 	last := time.Time{} // the last that was written
@@ -113,8 +113,8 @@ func fromDirectory(run *report.Run) *view {
 }
 
 // serverLabel is the deployment of a cell in words.
-func serverLabel(c compare.Cell) string {
-	return cmp.Or(c.Text(func(s compare.Setting) bool { return s.Server }), "server")
+func serverLabel(c conclude.Cell) string {
+	return cmp.Or(c.Text(func(s conclude.Setting) bool { return s.Server }), "server")
 }
 
 // paceOf is how many seconds the trials without an outcome take if they take as long as

@@ -43,7 +43,7 @@ load: {duration: 4s, warmup: {requests: 0}, prompts: {kind: synthetic, input_tok
 		_, err := os.Stat(filepath.Join(dir, "out", "journal.jsonl"))
 		return err == nil
 	})
-	watch := ptytest.Start(t, command("status", "--watch", "out"), 100, 30)
+	watch := ptytest.Start(t, command("runs", "--watch", "out"), 100, 30)
 	run.Await(0, "watched  0/2  vllm h100 [..]")
 	run.Await(0, "tok/s")
 	watch.Await(0, "watched  0/2")
@@ -81,7 +81,7 @@ load: {duration: 4s, warmup: {requests: 0}, prompts: {kind: synthetic, input_tok
 		_, err := os.Stat(filepath.Join(dir, "out", "journal.jsonl"))
 		return err == nil
 	})
-	watch := ptytest.Start(t, command("status", "--watch", "out"), 100, 30)
+	watch := ptytest.Start(t, command("runs", "--watch", "out"), 100, 30)
 	for _, gpu := range []string{"h100", "l4"} {
 		live := regexp.MustCompile(`two  [0-3]/4  vllm ` + gpu + ` \[[^\]]{2}\] .*tok/s  TTFT p95 `)
 		line := regexp.MustCompile(`(?m)^ +vllm ` + gpu + ` \[[^\]]{2}\] .*tok/s  TTFT p95 `)
@@ -106,7 +106,7 @@ func TestWatch_leftover(t *testing.T) {
 	left := filepath.Join(dir, "out", layout.Progress)
 	write(t, left, `{"time":"2026-01-02T03:04:05Z","live":[{"deployment":"d","trial":{"cell":"c","trial":1},"step":"CANARY"}]}`)
 	write(t, left+".tmp", `{"time":`)
-	if r := sweep(t, dir, nil, "status", "--watch", "out"); r.code != exitOK || strings.Contains(r.stdout+r.stderr, "CANARY") {
+	if r := sweep(t, dir, nil, "runs", "--watch", "out"); r.code != exitOK || strings.Contains(r.stdout+r.stderr, "CANARY") {
 		t.Errorf("status: exit %d\n%s%s", r.code, r.stdout, r.stderr)
 	}
 	if r := sweep(t, dir, nil, "resume", "out"); r.code != exitOK || strings.Contains(r.stdout+r.stderr, "CANARY") {

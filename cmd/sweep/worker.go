@@ -6,7 +6,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"sweep.dev/sweep/worker"
+	"sweep.dev/sweep/load/worker"
 )
 
 // workerName is the command that runs one of several clients.

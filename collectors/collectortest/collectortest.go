@@ -9,21 +9,23 @@ import (
 	"maps"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"sweep.dev/sweep/backends/host"
 	"sweep.dev/sweep/collectors"
 	"sweep.dev/sweep/engine"
-	"sweep.dev/sweep/host"
 	"sweep.dev/sweep/internal/polltest"
+	"sweep.dev/sweep/load/loadtest"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/finding"
 )
@@ -44,7 +46,8 @@ type Suite struct {
 // bound is how long Start or Finish may take with the worst of targets.
 const bound = 15 * time.Second
 
-// Run runs the contract.
+// Run runs the contract, each part of it in virtual time: hosts are in memory, and what
+// waits takes no time.
 func Run(t *testing.T, s Suite) {
 	t.Helper()
 	garbage := []byte(strings.Repeat("\x00\xff{\"a\": 1}<html>x 1 2 3\n\"", 1<<10))
@@ -96,7 +99,7 @@ func Run(t *testing.T, s Suite) {
 	}
 	columns := s.good(t)
 	for _, target := range targets {
-		t.Run(target.name, func(t *testing.T) {
+		virtual(t, target.name, func(t *testing.T) {
 			row := s.session(t, target.http, target.exec, 400*time.Millisecond, new(Sink))
 			for name := range columns {
 				if v, ok := row[name]; !ok && row != nil {
@@ -107,7 +110,7 @@ func Run(t *testing.T, s Suite) {
 			}
 		})
 	}
-	t.Run("two targets", func(t *testing.T) {
+	virtual(t, "two targets", func(t *testing.T) {
 		row := s.pair(t, s.HTTP, s.Exec, true)
 		for name := range columns {
 			if _, ok := row[name]; !ok {
@@ -122,7 +125,7 @@ func Run(t *testing.T, s Suite) {
 		checkColumns(t, row)
 	})
 	for _, target := range targets[:2] { // gone and hanging: the others take as long and show no more
-		t.Run("one of two "+target.name, func(t *testing.T) {
+		virtual(t, "one of two "+target.name, func(t *testing.T) {
 			var handler http.Handler
 			if target.http != nil {
 				handler = target.http
@@ -131,7 +134,7 @@ func Run(t *testing.T, s Suite) {
 			checkColumns(t, s.pair(t, handler, target.exec, false))
 		})
 	}
-	t.Run("cancelled before the start", func(t *testing.T) {
+	virtual(t, "cancelled before the start", func(t *testing.T) {
 		defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
@@ -141,7 +144,7 @@ func Run(t *testing.T, s Suite) {
 			finish(t, session)
 		}
 	})
-	t.Run("cancelled in between", func(t *testing.T) {
+	virtual(t, "cancelled in between", func(t *testing.T) {
 		defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 		ctx, cancel := context.WithCancel(context.Background())
 		h, stop := newHost(s.HTTP, s.Exec)
@@ -153,7 +156,7 @@ func Run(t *testing.T, s Suite) {
 		cancel()
 		finish(t, session)
 	})
-	t.Run("no time to finish", func(t *testing.T) {
+	virtual(t, "no time to finish", func(t *testing.T) {
 		defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 		h, stop := newHost(s.HTTP, s.Exec)
 		defer stop()
@@ -171,8 +174,14 @@ func Run(t *testing.T, s Suite) {
 	})
 }
 
+// virtual runs a part of the contract in virtual time.
+func virtual(t *testing.T, name string, part func(t *testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { synctest.Test(t, part) })
+}
+
 func (s Suite) good(t *testing.T) (columns result.Row) {
-	t.Run("good", func(t *testing.T) {
+	virtual(t, "good", func(t *testing.T) {
 		var looked sync.Once
 		asked := make(chan struct{})
 		sink := new(Sink)
@@ -204,6 +213,10 @@ func (s Suite) good(t *testing.T) (columns result.Row) {
 			t.Fatal(err)
 		}
 		sink.close()
+		synctest.Wait()
+		if n := h.conns.Load(); n != 0 { // some servers have a thread for each, and few
+			t.Errorf("after Finish %d connections to the target are open", n)
+		}
 		for _, name := range s.Measures {
 			if columns[name] == nil {
 				t.Errorf("%s was not measured", name)
@@ -369,7 +382,9 @@ type Host struct {
 	Run  func(ctx context.Context, argv ...string) ([]byte, error)
 	Pids func() []int
 
-	looks atomic.Int64 // at what it serves, runs and shows
+	dial  func(ctx context.Context, network, addr string) (net.Conn, error) // nil: by the system
+	looks atomic.Int64                                                      // at what it serves, runs and shows
+	conns atomic.Int64                                                      // that are open to what it serves
 }
 
 var (
@@ -377,21 +392,36 @@ var (
 	_ host.Processor = (*Host)(nil)
 )
 
-// newHost serves handler on loopback; with a nil handler the address is of a closed
-// port.
+// newHost serves handler in memory; a host with a nil handler refuses connections.
 func newHost(handler http.Handler, exec func(context.Context, ...string) ([]byte, error)) (*Host, func()) {
-	h := &Host{Run: exec}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		h.looks.Add(1)
-		handler.ServeHTTP(w, r)
-	}))
+	h := &Host{Base: "http://127.0.0.1:1", Run: exec}
 	if handler == nil {
-		server.Close()
+		h.dial = func(_ context.Context, network, _ string) (net.Conn, error) {
+			return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.ECONNREFUSED}
+		}
+		return h, func() {}
 	}
-	h.Base = server.URL
+	pipe := loadtest.NewPipe()
+	h.dial = pipe.Dial
+	server := &http.Server{
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			h.looks.Add(1)
+			handler.ServeHTTP(w, r)
+		}),
+		ConnState: func(_ net.Conn, state http.ConnState) {
+			switch state {
+			case http.StateNew:
+				h.conns.Add(1)
+			case http.StateHijacked, http.StateClosed:
+				h.conns.Add(-1)
+			}
+		},
+	}
+	var served sync.WaitGroup
+	served.Go(func() { _ = server.Serve(pipe) })
 	return h, func() {
-		server.CloseClientConnections()
-		server.Close()
+		_ = server.Close()
+		served.Wait()
 	}
 }
 
@@ -400,6 +430,9 @@ func (h *Host) URL() string { return h.Base }
 
 // Dial dials.
 func (h *Host) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	if h.dial != nil {
+		return h.dial(ctx, network, addr)
+	}
 	return new(net.Dialer).DialContext(ctx, network, addr)
 }
 

@@ -3,7 +3,7 @@ package gpu
 import (
 	"context"
 
-	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/backends/host"
 	"sweep.dev/sweep/internal/gpustate"
 )
 

@@ -14,9 +14,13 @@ import (
 	"sweep.dev/sweep/collectors"
 	"sweep.dev/sweep/collectors/collectortest"
 	"sweep.dev/sweep/collectors/gpu"
+	"sweep.dev/sweep/internal/polltest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	polltest.Parallel(16)
+	goleak.VerifyTestMain(m)
+}
 
 // exec answers each command with one text.
 func exec(out string) func(context.Context, ...string) ([]byte, error) {

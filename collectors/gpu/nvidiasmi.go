@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"time"
 
-	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/backends/host"
 	"sweep.dev/sweep/internal/gpustate"
 )
 

@@ -8,8 +8,8 @@ import (
 	"net/http"
 	"net/url"
 
+	"sweep.dev/sweep/backends/host"
 	"sweep.dev/sweep/collectors"
-	"sweep.dev/sweep/host"
 	"sweep.dev/sweep/internal/exposition"
 	"sweep.dev/sweep/internal/gpustate"
 	"sweep.dev/sweep/internal/netguard"

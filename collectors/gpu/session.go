@@ -12,9 +12,9 @@ import (
 	"sync"
 	"time"
 
+	"sweep.dev/sweep/backends/host"
 	"sweep.dev/sweep/collectors"
 	"sweep.dev/sweep/engine"
-	"sweep.dev/sweep/host"
 	"sweep.dev/sweep/internal/gpustate"
 	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/result"

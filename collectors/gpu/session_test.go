@@ -17,10 +17,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"sweep.dev/sweep/backends/host"
 	"sweep.dev/sweep/collectors"
 	"sweep.dev/sweep/collectors/collectortest"
 	"sweep.dev/sweep/engine"
-	"sweep.dev/sweep/host"
 	"sweep.dev/sweep/internal/gpustate"
 	"sweep.dev/sweep/internal/polltest"
 	"sweep.dev/sweep/result"
@@ -88,6 +88,7 @@ func TestSession_oldDriver(t *testing.T) {
 }
 
 func TestSession_absent(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		exec run
 		text string
@@ -143,6 +144,7 @@ func TestSession_amd(t *testing.T) {
 // Two replicas on one machine are one question; a third server without a GPU is
 // a finding, a router without one is none.
 func TestSession_replicas(t *testing.T) {
+	t.Parallel()
 	var asked [4]atomic.Int64
 	answer := func(i int, out string) *collectortest.Host {
 		return &collectortest.Host{Run: func(context.Context, ...string) ([]byte, error) {
@@ -187,6 +189,7 @@ func TestSession_replicas(t *testing.T) {
 
 // A GPU that nothing changes on is a finding, and so is one that gets too hot.
 func TestSession_findings(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		line func(look int64) string
 		want []finding.Code
@@ -221,6 +224,7 @@ func TestSession_findings(t *testing.T) {
 
 // An exporter gets no key, and looks that fail are counted.
 func TestSession_exporter(t *testing.T) {
+	t.Parallel()
 	var n atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "" {
@@ -272,6 +276,7 @@ func (h *streamHost) Samples(ctx context.Context, _ int64) (io.ReadCloser, error
 // Where a host streams, no command is run between the first and the last look;
 // what the pod kept from before is not this trial's, and its clock is another.
 func TestSession_stream(t *testing.T) {
+	t.Parallel()
 	var asked atomic.Int64
 	base := &collectortest.Host{Run: func(_ context.Context, argv ...string) ([]byte, error) {
 		if argv[1] == "-q" {
@@ -330,6 +335,7 @@ func TestSession_stream(t *testing.T) {
 
 // A stream that is none leaves the looks.
 func TestSession_noStream(t *testing.T) {
+	t.Parallel()
 	base := &collectortest.Host{Run: func(context.Context, ...string) ([]byte, error) {
 		return []byte("0, GPU-1, 590, 70, 0, 9000, 16376, 20, 30, 210, A\n"), nil
 	}}
@@ -372,6 +378,7 @@ func TestNew_rejects(t *testing.T) {
 
 // The agent that runs commands in a pod may be up a moment after its engine.
 func TestSession_lateAgent(t *testing.T) {
+	t.Parallel()
 	refused := 2
 	h := &collectortest.Host{Run: func(context.Context, ...string) ([]byte, error) {
 		if refused--; refused >= 0 {
@@ -388,6 +395,7 @@ func TestSession_lateAgent(t *testing.T) {
 
 // A process of the deployment that ends while a look is taken is no stranger.
 func TestSession_shortLived(t *testing.T) {
+	t.Parallel()
 	var looks atomic.Int64
 	h := &family{Host: &collectortest.Host{Run: func(context.Context, ...string) ([]byte, error) {
 		pids := "<process_info><pid>7</pid></process_info>"

@@ -76,6 +76,7 @@ func get(ctx context.Context, t *testing.T, method, address, body string) (int, 
 
 // Every source sees the same simulated GPU at work.
 func TestSimulated(t *testing.T) {
+	t.Parallel()
 	common := []string{
 		"mean_gpu_util", "max_gpu_util", "max_gpu_memory_used_bytes", "gpu_memory_total_bytes", "min_gpu_memory_free_bytes", "gpu_memory_idle_bytes", "gpu_util_idle",
 		"mean_gpu_memory_bandwidth_util", "mean_gpu_power_w", "gpu_energy_j", "mean_gpu_clock_mhz", "max_gpu_temp_c", "gpu_uuid",
@@ -96,6 +97,7 @@ func TestSimulated(t *testing.T) {
 		"a stranger":     {gpu.Config{}, []string{"--fault", "gpu-busy=2"}, []string{"gpu_foreign_processes"}, "integrated"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			address := simulate(t, slices.Concat([]string{"--gpu", "l4", "--tensor-parallel-size", "2"}, tt.args)...)
 			h := &collectortest.Host{Base: address, Pids: func() []int { return []int{os.Getpid()} }, Run: func(ctx context.Context, argv ...string) ([]byte, error) {
 				q := url.Values{}
@@ -173,6 +175,7 @@ func TestSimulated(t *testing.T) {
 
 // A simulated engine that serves nothing holds its model all the same.
 func TestSimulated_idle(t *testing.T) {
+	t.Parallel()
 	address := simulate(t, "--gpu", "l4")
 	c, err := gpu.New(gpu.Config{Source: gpu.Exporter, URL: "/sim/dcgm", Interval: 200 * time.Millisecond})
 	if err != nil {
@@ -194,6 +197,7 @@ func TestSimulated_idle(t *testing.T) {
 
 // Simulated servers beside each other are on GPUs of their own, which are summed.
 func TestSimulated_servers(t *testing.T) {
+	t.Parallel()
 	c, err := gpu.New(gpu.Config{Source: gpu.Exporter, URL: "/sim/dcgm", Interval: 200 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/backends/host"
 	"sweep.dev/sweep/internal/gpustate"
 )
 

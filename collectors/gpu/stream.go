@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/backends/host"
 	"sweep.dev/sweep/internal/gpustate"
 )
 

@@ -19,8 +19,8 @@ import (
 	"fmt"
 	"time"
 
+	"sweep.dev/sweep/backends/host"
 	"sweep.dev/sweep/collectors"
-	"sweep.dev/sweep/host"
 	"sweep.dev/sweep/internal/procfs"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"

@@ -12,9 +12,9 @@ import (
 
 	"go.uber.org/goleak"
 
+	"sweep.dev/sweep/backends/host"
 	"sweep.dev/sweep/collectors"
 	"sweep.dev/sweep/collectors/collectortest"
-	"sweep.dev/sweep/host"
 	"sweep.dev/sweep/internal/polltest"
 	"sweep.dev/sweep/internal/procfs"
 	"sweep.dev/sweep/result"

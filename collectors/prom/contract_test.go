@@ -2,7 +2,6 @@ package prom_test
 
 import (
 	"net/http"
-	"os"
 	"testing"
 	"time"
 
@@ -11,15 +10,13 @@ import (
 	"sweep.dev/sweep/collectors"
 	"sweep.dev/sweep/collectors/collectortest"
 	"sweep.dev/sweep/collectors/prom"
+	"sweep.dev/sweep/internal/recordtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestContract(t *testing.T) {
-	body, err := os.ReadFile("../../internal/exposition/testdata/recorded/vllm-0.32.0.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := recordtest.Read(t, "recorded__vllm-0.32.0__metrics.txt")
 	collectortest.Run(t, collectortest.Suite{
 		New: func() collectors.Collector {
 			c, err := prom.New(prom.Config{Interval: 100 * time.Millisecond})

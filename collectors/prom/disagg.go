@@ -1,9 +1,9 @@
 package prom
 
 import (
+	"sweep.dev/sweep/collectors/disagg"
+	"sweep.dev/sweep/collectors/quantities"
 	"sweep.dev/sweep/engine"
-	"sweep.dev/sweep/internal/disagg"
-	"sweep.dev/sweep/internal/quantities"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/result/finding"

@@ -1,13 +1,13 @@
 package prom
 
 import (
-	"os"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
 
 	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/internal/recordtest"
 	"sweep.dev/sweep/result"
 )
 
@@ -15,11 +15,7 @@ import (
 // "name{label}" as they begin there.
 func recordedVLLM(t *testing.T, values map[string]float64) string {
 	t.Helper()
-	text, err := os.ReadFile("../../sim/testdata/recorded__vllm-0.32.0__metrics.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	page := string(text)
+	page := string(recordtest.Read(t, "recorded__vllm-0.32.0__metrics.txt"))
 	for series, v := range values {
 		line := regexp.MustCompile(`(?m)^(` + series + `) .*$`)
 		if !line.MatchString(page) {

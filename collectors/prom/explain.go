@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	"sweep.dev/sweep/collectors/quantities"
 	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/internal/exposition"
-	"sweep.dev/sweep/internal/quantities"
 )
 
 // The kinds of a family of series.

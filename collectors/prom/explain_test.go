@@ -15,6 +15,7 @@ import (
 
 	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/internal/exposition"
+	"sweep.dev/sweep/internal/recordtest"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -87,30 +88,18 @@ func golden(t *testing.T, file, got string) {
 }
 
 func TestExplain_recorded(t *testing.T) {
-	golden(t, "recorded.golden", summariseAll(t, "../../internal/exposition/testdata/recorded"))
+	golden(t, "recorded.golden", summariseAll(t, "recorded__*.txt"))
 }
 
 func TestExplain_fixtures(t *testing.T) {
-	const dir = "../../../shared/fixtures"
-	if _, err := os.Stat(dir); err != nil {
-		t.Skip("the folder of fixtures is absent")
-	}
-	golden(t, "fixtures.golden", summariseAll(t, dir))
+	golden(t, "fixtures.golden", summariseAll(t, "*.txt"))
 }
 
-func summariseAll(t *testing.T, dir string) string {
+func summariseAll(t *testing.T, pattern string) string {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(dir, "*.txt"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no files: %v", err)
-	}
 	var b strings.Builder
-	for _, file := range files {
-		src, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		b.WriteString(summarise(filepath.Base(file), src))
+	for _, name := range recordtest.Names(t, pattern) {
+		b.WriteString(summarise(name, recordtest.Read(t, name)))
 	}
 	return b.String()
 }

@@ -3,14 +3,14 @@ package prom
 import (
 	gocmp "cmp"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"sweep.dev/sweep/collectors/quantities"
 	"sweep.dev/sweep/engine"
-	"sweep.dev/sweep/internal/quantities"
+	"sweep.dev/sweep/internal/recordtest"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
 )
@@ -328,10 +328,7 @@ func TestMerge_recordedDynamo(t *testing.T) {
 	p := profile(t, "dynamo-disagg")
 	var servers []*server
 	for _, r := range p.Roles {
-		src, err := os.ReadFile("../../internal/exposition/testdata/recorded/dynamo-1.6.1-disagg-" + r.Name + ".txt")
-		if err != nil {
-			t.Fatal(err)
-		}
+		src := recordtest.Read(t, "recorded__dynamo-1.6.1-disagg__"+r.Name+"-metrics.txt")
 		servers = append(servers, seen(t, r.Name, gocmp.Or(r.Tier, engine.TierEngine), p.MetricsOf(r.Name), "nothing_yet 0\n", string(src)))
 	}
 	row := makeRow(p, servers)

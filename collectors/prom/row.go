@@ -3,8 +3,8 @@ package prom
 import (
 	"math"
 
+	"sweep.dev/sweep/collectors/quantities"
 	"sweep.dev/sweep/engine"
-	"sweep.dev/sweep/internal/quantities"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
 )

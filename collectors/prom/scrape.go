@@ -18,16 +18,15 @@ import (
 
 // A scrape is one look at a target.
 type scrape struct {
-	seq         int
-	at          time.Duration          // when the answer began, on the trial's clock
-	status      int                    // 0 if there was no answer
-	body        []byte                 // valid until the next scrape
-	whole       bool                   // the transport vouches for the body's end
-	started     float64                // when the server's process started, 0 if it does not say
-	exposition  *exposition.Exposition // nil beside an error
-	processing  time.Duration          // what reading the answers cost us
-	err         error
-	contentType string
+	seq        int
+	at         time.Duration          // when the answer began, on the trial's clock
+	status     int                    // 0 if there was no answer
+	body       []byte                 // valid until the next scrape
+	whole      bool                   // the transport vouches for the body's end
+	started    float64                // when the server's process started, 0 if it does not say
+	exposition *exposition.Exposition // nil beside an error
+	processing time.Duration          // what reading the answers cost us
+	err        error
 
 	// The iteration statistics, where the engine has those. An answer empties
 	// the server's queue, so each is asked for once.
@@ -222,7 +221,6 @@ func (s *scraper) fetch(ctx context.Context, out *scrape, path string) error {
 	begun := time.Now()
 	out.at = s.since()
 	out.status = resp.StatusCode
-	out.contentType = resp.Header.Get("Content-Type")
 	out.started, _ = strconv.ParseFloat(resp.Header.Get("Process-Start-Time-Unix"), 64)
 	out.whole = exposition.Whole(resp)
 

@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"sweep.dev/sweep/collectors"
+	"sweep.dev/sweep/collectors/quantities"
 	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/internal/exposition"
 	"sweep.dev/sweep/internal/layout"
-	"sweep.dev/sweep/internal/quantities"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/finding"
 )

@@ -20,9 +20,9 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"sweep.dev/sweep/backends/host"
 	"sweep.dev/sweep/collectors"
 	"sweep.dev/sweep/engine"
-	"sweep.dev/sweep/host"
 	"sweep.dev/sweep/internal/exposition"
 	"sweep.dev/sweep/internal/polltest"
 	"sweep.dev/sweep/result"

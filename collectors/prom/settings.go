@@ -7,9 +7,9 @@ import (
 	"strconv"
 	"strings"
 
+	"sweep.dev/sweep/collectors/quantities"
 	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/internal/exposition"
-	"sweep.dev/sweep/internal/quantities"
 )
 
 // differing lists the arguments of a plan that the engine reports of itself

@@ -2,7 +2,6 @@ package prom
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -11,9 +10,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"sweep.dev/sweep/collectors/quantities"
 	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/internal/exposition"
-	"sweep.dev/sweep/internal/quantities"
+	"sweep.dev/sweep/internal/recordtest"
 	"sweep.dev/sweep/result"
 )
 
@@ -135,10 +135,7 @@ func TestWindow_recorded(t *testing.T) {
 		{"sim", "vllm-0.32.0", full},
 		{"llamacpp", "llamacpp-b11549", append(basics, engine.GenerationPerSecond)},
 	} {
-		src, err := os.ReadFile("../../internal/exposition/testdata/recorded/" + tt.file + ".txt")
-		if err != nil {
-			t.Fatal(err)
-		}
+		src := recordtest.Read(t, "recorded__"+tt.file+"__metrics.txt")
 		w := quantities.NewWindow(&profile(t, tt.engine).Metrics)
 		w.Observe(quantities.Body{Exposition: parse(t, string(src)), Loaded: true, Whole: true})
 		for _, name := range tt.want {

@@ -1,14 +1,13 @@
 package failure
 
 import (
-	"bufio"
-	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"sweep.dev/sweep/internal/lines"
 )
 
 // TailLines is how much of a log Classify should see: the root cause often
@@ -24,7 +23,6 @@ func Tail(r io.Reader, n int) ([]string, error) {
 	if n <= 0 {
 		return nil, nil
 	}
-	br := bufio.NewReaderSize(r, maxLine)
 	ring := make([]string, 0, n)
 	next := 0
 	add := func(line []byte) {
@@ -36,39 +34,25 @@ func Tail(r io.Reader, n int) ([]string, error) {
 		ring[next] = s
 		next = (next + 1) % n
 	}
-	var err error
-	rest := false // of a line that was cut
-	for err == nil {
-		var line []byte
-		line, err = br.ReadSlice('\n')
-		full := errors.Is(err, bufio.ErrBufferFull)
-		if full {
-			err = nil
-		}
-		if len(line) > 0 && !rest {
+	in := lines.NewReader(r, maxLine)
+	for line, ok := in.Next(); ok; line, ok = in.Next() {
+		if !in.Rest {
 			add(line)
 		}
-		rest = full
 	}
 	out := append(append([]string(nil), ring[next:]...), ring[:next]...)
-	if errors.Is(err, io.EOF) {
-		return out, nil
+	if err := in.Err(); err != nil {
+		return out, fmt.Errorf("read log: %w", err)
 	}
-	return out, fmt.Errorf("read log: %w", err)
+	return out, nil
 }
-
-// Uncoloured is a line of a log without the sequences that colour it on a
-// terminal, which break up its words.
-func Uncoloured(line []byte) []byte { return escapes.ReplaceAll(line, nil) }
-
-var escapes = regexp.MustCompile(`\x1b\[[0-9;?]*[ -/]*[@-~]`)
 
 func clean(line string) string {
 	if len(line) > maxLine {
 		line = line[:maxLine]
 	}
 	if strings.Contains(line, "\x1b") {
-		line = escapes.ReplaceAllString(line, "")
+		line = string(lines.Uncoloured([]byte(line)))
 	}
 	return strings.TrimRight(line, " \t\r\n")
 }

@@ -15,10 +15,10 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/executor/serving/ask"
 	"sweep.dev/sweep/internal/secret"
+	"sweep.dev/sweep/judge/quality"
 	"sweep.dev/sweep/plan"
-	"sweep.dev/sweep/quality"
-	"sweep.dev/sweep/serving/ask"
 )
 
 // mostInRow is how many questions in a row may get no HTTP answer before the rest is

@@ -9,10 +9,10 @@ import (
 	"testing"
 
 	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/executor/serving/ask"
+	"sweep.dev/sweep/judge/quality"
 	"sweep.dev/sweep/plan"
-	"sweep.dev/sweep/quality"
 	"sweep.dev/sweep/result/col"
-	"sweep.dev/sweep/serving/ask"
 )
 
 func setOf(t *testing.T, n int) *quality.Set {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"sweep.dev/sweep/internal/humanize"
-	"sweep.dev/sweep/quality"
+	"sweep.dev/sweep/judge/quality"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/result/finding"

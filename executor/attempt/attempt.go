@@ -11,21 +11,21 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/engine"
-	"sweep.dev/sweep/event"
+	"sweep.dev/sweep/executor/event"
 	"sweep.dev/sweep/executor/observe"
 	"sweep.dev/sweep/executor/serverlog"
+	"sweep.dev/sweep/executor/serving"
+	"sweep.dev/sweep/executor/serving/ask"
 	"sweep.dev/sweep/executor/workload"
 	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/internal/secret"
+	"sweep.dev/sweep/judge/stopping"
 	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/load/calibrate"
 	"sweep.dev/sweep/load/source"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/rundir"
-	"sweep.dev/sweep/serving"
-	"sweep.dev/sweep/serving/ask"
-	"sweep.dev/sweep/stopping"
 )
 
 // A Config is what all attempts of a run depend on.

@@ -7,12 +7,12 @@ import (
 	"net/http"
 
 	"sweep.dev/sweep/backends"
-	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/backends/host"
+	"sweep.dev/sweep/executor/serving"
+	"sweep.dev/sweep/executor/serving/ask"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/finding"
-	"sweep.dev/sweep/serving"
-	"sweep.dev/sweep/serving/ask"
 )
 
 // MayResetCache says whether the prefix caches of a backend's servers may be

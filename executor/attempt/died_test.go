@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/executor/serving"
 	"sweep.dev/sweep/result"
-	"sweep.dev/sweep/serving"
 )
 
 // A dying deployment is asked for nothing but its end.

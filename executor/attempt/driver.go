@@ -6,7 +6,7 @@ import (
 	"net/http"
 
 	"sweep.dev/sweep/backends"
-	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/backends/host"
 	"sweep.dev/sweep/load/client"
 	"sweep.dev/sweep/load/wire"
 	"sweep.dev/sweep/plan"

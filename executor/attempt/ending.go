@@ -7,13 +7,13 @@ import (
 	"sync"
 	"time"
 
+	"sweep.dev/sweep/judge/stopping"
 	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/load/source"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/finding"
 	"sweep.dev/sweep/result/objective"
-	"sweep.dev/sweep/stopping"
 )
 
 // ended is the finding of a load that ended before its cap.

@@ -4,10 +4,10 @@ import (
 	"testing"
 	"time"
 
+	"sweep.dev/sweep/judge/stopping"
 	"sweep.dev/sweep/load/arrivals"
 	"sweep.dev/sweep/load/source"
 	"sweep.dev/sweep/load/trace"
-	"sweep.dev/sweep/stopping"
 )
 
 func TestCapped(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
+	"sweep.dev/sweep/result/store"
 	"sweep.dev/sweep/result/timeline"
-	"sweep.dev/sweep/store"
 )
 
 // Finish concludes from what was seen, or from why nothing was, and writes the files.

@@ -5,11 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/engine"
-	"sweep.dev/sweep/event"
+	"sweep.dev/sweep/executor/event"
 	"sweep.dev/sweep/executor/serverlog"
 	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/load/source"
@@ -150,8 +149,5 @@ func (w *pairing) finding(n int) (f result.Finding, cold bool) {
 		names = append(names, pair[0]+" > "+pair[1])
 	}
 	slices.Sort(names)
-	if more := len(names) - pairsInText; more > 0 {
-		names = append(names[:pairsInText], fmt.Sprintf("and %d more", more))
-	}
-	return result.Finding{Code: finding.PDPairsCold, Text: text + "; none was seen to move a KV cache by " + strings.Join(names, ", ")}, true
+	return result.Finding{Code: finding.PDPairsCold, Text: text + "; none was seen to move a KV cache by " + humanize.List(names, pairsInText)}, true
 }

@@ -4,11 +4,11 @@ import (
 	"strings"
 	"testing"
 
+	"sweep.dev/sweep/judge/stopping"
 	"sweep.dev/sweep/load/source"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/finding"
-	"sweep.dev/sweep/stopping"
 )
 
 // Records are never copied while they grow, however many there are.

@@ -7,15 +7,15 @@ import (
 	"os"
 
 	"sweep.dev/sweep/backends"
-	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/backends/host"
 	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/load/client"
 	"sweep.dev/sweep/load/shard"
 	"sweep.dev/sweep/load/source"
+	"sweep.dev/sweep/load/worker"
+	"sweep.dev/sweep/load/worker/processes"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/result"
-	"sweep.dev/sweep/worker"
-	"sweep.dev/sweep/worker/process"
 )
 
 // A sending is one load to send.
@@ -59,7 +59,7 @@ func (a *Attempt) sender(ctx context.Context, h host.Host) (sender, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := process.Start(ctx, nil, n, a.config.ClientProcess)
+	p, err := processes.Start(ctx, nil, n, a.config.ClientProcess)
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +145,7 @@ func (alone) processes() []int { return []int{os.Getpid()} }
 // several are clients that are not this process.
 type several struct {
 	*worker.Group
-	all *process.Clients // of this machine; nil for others
+	all *processes.Clients // of this machine; nil for others
 }
 
 func (m *several) send(ctx context.Context, s sending, opts load.Options) (load.Health, error) {

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"sweep.dev/sweep/event"
-	"sweep.dev/sweep/serving"
+	"sweep.dev/sweep/executor/event"
+	"sweep.dev/sweep/executor/serving"
 )
 
 // A step is one thing that a trial goes through, bounded in time: when the

@@ -7,15 +7,15 @@ import (
 	"sync"
 	"time"
 
-	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/backends/host"
+	"sweep.dev/sweep/executor/serving"
+	"sweep.dev/sweep/executor/serving/ask"
 	"sweep.dev/sweep/load/source"
 	"sweep.dev/sweep/load/tokens"
 	"sweep.dev/sweep/load/wire"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/finding"
-	"sweep.dev/sweep/serving"
-	"sweep.dev/sweep/serving/ask"
 )
 
 // countingTimeout bounds how long one server is asked how it counts the prompts

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/executor/serving"
 	"sweep.dev/sweep/result"
-	"sweep.dev/sweep/serving"
 )
 
 // lastWatch bounds the last look at a deployment that somebody else runs.

@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -88,8 +87,7 @@ func median(values []float64) *float64 {
 	if len(values) < Least {
 		return nil
 	}
-	slices.Sort(values)
-	m := result.Quantile(values, 0.5)
+	m := result.Median(values)
 	if m <= 0 {
 		return nil // the way to the server varies by more
 	}

@@ -14,9 +14,9 @@ import (
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/collectors"
 	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/executor/serving"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/finding"
-	"sweep.dev/sweep/serving"
 )
 
 // How long a collector may take for its first and its last look. One that

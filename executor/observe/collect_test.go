@@ -9,14 +9,14 @@ import (
 	"time"
 
 	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/backends/host"
 	"sweep.dev/sweep/collectors"
 	"sweep.dev/sweep/collectors/collectortest"
 	"sweep.dev/sweep/engine"
-	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/executor/serving"
 	"sweep.dev/sweep/internal/secret"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/finding"
-	"sweep.dev/sweep/serving"
 )
 
 // observed is a server with these roles, which is not observed yet.

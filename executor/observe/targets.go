@@ -11,9 +11,9 @@ import (
 	"strings"
 
 	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/backends/host"
 	"sweep.dev/sweep/collectors"
 	"sweep.dev/sweep/engine"
-	"sweep.dev/sweep/host"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/finding"
 )

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/backends/host"
 	"sweep.dev/sweep/engine"
-	"sweep.dev/sweep/host"
 	"sweep.dev/sweep/result/finding"
 )
 

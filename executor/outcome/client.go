@@ -1,10 +1,10 @@
 package outcome
 
 import (
+	"sweep.dev/sweep/judge/validity"
 	"sweep.dev/sweep/load/calibrate"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
-	"sweep.dev/sweep/verdict"
 )
 
 // client fills in what the measuring client knows of itself.
@@ -61,11 +61,11 @@ func client(row result.Row, m *Measured, calibration *calibrate.Result) {
 
 // several fills in what is known of the clients of a load, if several sent it.
 func several(o *result.Outcome, row result.Row, t *Trial, m *Measured) {
-	if skew, ok := verdict.Skew(&m.Health); ok {
+	if skew, ok := validity.Skew(&m.Health); ok {
 		row[col.ClientSkewMs] = result.Milliseconds(skew)
 	}
-	o.Clients = verdict.Clients(verdict.Evidence{Row: row, Requests: m.Requests, Health: m.Health, Open: t.Cell.Load.Open()}, t.Plan.Validity)
-	if client, ok := verdict.Limiting(o.Clients); ok {
+	o.Clients = validity.Clients(validity.Evidence{Row: row, Requests: m.Requests, Health: m.Health, Open: t.Cell.Load.Open()}, t.Plan.Validity)
+	if client, ok := validity.Limiting(o.Clients); ok {
 		row[col.LimitingClient] = int64(client)
 	}
 }

@@ -4,12 +4,12 @@ import (
 	"slices"
 	"strings"
 
+	"sweep.dev/sweep/judge/stopping"
+	"sweep.dev/sweep/judge/validity"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/finding"
 	"sweep.dev/sweep/result/timeline"
-	"sweep.dev/sweep/stopping"
-	"sweep.dev/sweep/verdict"
 )
 
 // nothingMeasured is the error_class of a trial of which no request came to an
@@ -17,18 +17,18 @@ import (
 const nothingMeasured = "nothing_measured"
 
 // evidence is what the verdict on this trial rests on.
-func evidence(row result.Row, t *Trial, m *Measured, drifts timeline.Drifts) verdict.Evidence {
+func evidence(row result.Row, t *Trial, m *Measured, drifts timeline.Drifts) validity.Evidence {
 	l := t.Cell.Load
-	e := verdict.Evidence{
+	e := validity.Evidence{
 		Row: row, Requests: m.Requests, Health: m.Health, Told: m.Notes,
 		Open: l.Open(), MaxInFlight: l.MaxInFlight, Exact: l.Output == plan.OutputExact, Warmup: warmup(l),
 		Shared: m.Shared, MayKnow: m.MayKnow, Moves: moves(t, row), Unrepresentative: t.Plan.Unrepresentative(t.Cell),
 	}
 	e.Server, e.Thefts = looks(m.Samples)
 	for name, d := range map[string]timeline.Drift{"TTFT": drifts.TTFT, "TPOT": drifts.TPOT, "throughput": drifts.Throughput} {
-		e.Drifts = append(e.Drifts, verdict.Drift{Name: name, Change: d.Change, P: d.P})
+		e.Drifts = append(e.Drifts, validity.Drift{Name: name, Change: d.Change, P: d.P})
 	}
-	slices.SortFunc(e.Drifts, func(a, b verdict.Drift) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(e.Drifts, func(a, b validity.Drift) int { return strings.Compare(a.Name, b.Name) })
 	if c := t.Calibration; c != nil {
 		// Of the clients together, as far as this machine has CPUs for them. Pods have their own.
 		clients := max(1, len(m.Health.Shards))
@@ -48,10 +48,10 @@ func evidence(row result.Row, t *Trial, m *Measured, drifts timeline.Drifts) ver
 }
 
 // tails are the percentiles that the objectives of a trial and the end of its load rest on.
-func tails(l plan.Load, objectives []result.SLOResult) []verdict.Tail {
-	all := verdict.Tails(objectives)
+func tails(l plan.Load, objectives []result.SLOResult) []validity.Tail {
+	all := validity.Tails(objectives)
 	if l.Until != nil && l.Until.Metric != "" {
-		all = append(all, verdict.Tail{Column: l.Until.Metric})
+		all = append(all, validity.Tail{Column: l.Until.Metric})
 	}
 	return all
 }

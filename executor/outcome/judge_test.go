@@ -6,15 +6,15 @@ import (
 	"testing"
 	"time"
 
+	"sweep.dev/sweep/judge/stopping"
+	"sweep.dev/sweep/judge/validity"
 	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/load/calibrate"
 	"sweep.dev/sweep/plan/plantest"
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/bounds"
 	"sweep.dev/sweep/result/finding"
 	"sweep.dev/sweep/result/timeline"
-	"sweep.dev/sweep/result/validity"
-	"sweep.dev/sweep/stopping"
-	"sweep.dev/sweep/verdict"
 )
 
 // judged is a trial that nothing is wrong with, what was measured of it, and its row.
@@ -68,7 +68,7 @@ func TestEvidence(t *testing.T) {
 		t.Errorf("content: %s", e.Unrepresentative)
 	}
 	trial, m, row = judged(t, `engines: {sim: {args: {speculative-config: {method: ngram}}}}`)
-	if said := verdict.Remarks(evidence(row, trial, m, timeline.Drifts{}), validity.Defaults()); !slices.ContainsFunc(said, func(f result.Finding) bool {
+	if said := validity.Remarks(evidence(row, trial, m, timeline.Drifts{}), bounds.Defaults()); !slices.ContainsFunc(said, func(f result.Finding) bool {
 		return f.Code == finding.ContentUnrepresentative && strings.Contains(f.Text, "speculative-config")
 	}) {
 		t.Errorf("remarks %+v", said)

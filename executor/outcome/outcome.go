@@ -11,23 +11,23 @@ import (
 	"time"
 
 	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/backends/host"
 	"sweep.dev/sweep/engine/failure"
 	"sweep.dev/sweep/executor/serverlog"
-	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/executor/serving"
+	"sweep.dev/sweep/judge/agreement"
+	"sweep.dev/sweep/judge/stopping"
+	"sweep.dev/sweep/judge/validity"
 	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/load/calibrate"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/plan/axes"
-	"sweep.dev/sweep/reconcile"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/result/finding"
 	"sweep.dev/sweep/result/objective"
 	"sweep.dev/sweep/result/summary"
 	"sweep.dev/sweep/result/timeline"
-	"sweep.dev/sweep/serving"
-	"sweep.dev/sweep/stopping"
-	"sweep.dev/sweep/verdict"
 )
 
 // keptLines is how many of a log's last lines are in result.json.
@@ -151,8 +151,8 @@ func Of(t Trial, server *Server, m Measured, end End) (*result.Outcome, error) {
 	default:
 		evidence, bounds := evidence(row, &t, &m, options.Drifts), t.Plan.Validity
 		evidence.Told = slices.Concat(m.Notes, terms.Findings)
-		o.Invalid = verdict.Judge(evidence, bounds)
-		o.Findings = append(o.Findings, verdict.Remarks(evidence, bounds)...)
+		o.Invalid = validity.Judge(evidence, bounds)
+		o.Findings = append(o.Findings, validity.Remarks(evidence, bounds)...)
 		switch m.Ended.By {
 		case stopping.Saturated, stopping.Failing, stopping.Refused: // no time would settle it
 		default:
@@ -163,7 +163,7 @@ func Of(t Trial, server *Server, m Measured, end End) (*result.Outcome, error) {
 			row[col.Status] = result.StatusInvalid
 		}
 		row[col.InvalidReasons] = codes(o.Invalid)
-		o.Findings = append(o.Findings, reconcile.Findings(row, m.Requests)...)
+		o.Findings = append(o.Findings, agreement.Findings(row, m.Requests)...)
 		requests := objective.Of(m.Requests, options)
 		requests.Intervals(row)
 		if t.ByPoint {
@@ -172,7 +172,7 @@ func Of(t Trial, server *Server, m Measured, end End) (*result.Outcome, error) {
 		o.SLOs = t.Plan.Objectives(row, requests)
 		overloaded(&t, &m, options, o, row)
 		if t.Plan.Repeats.Most() == 1 && !options.Open && len(o.Invalid) == 0 {
-			if f, ok := verdict.OneCycle(m.Requests, t.Cell.Load.Concurrency, tails(t.Cell.Load, o.SLOs)); ok {
+			if f, ok := validity.OneCycle(m.Requests, t.Cell.Load.Concurrency, tails(t.Cell.Load, o.SLOs)); ok {
 				o.Findings = append(o.Findings, f)
 			}
 		}
@@ -228,7 +228,7 @@ func lostClient(h *load.Health) bool {
 
 // mostCommon is the class and text that explain why no request was completed.
 func mostCommon(reqs []result.Request) (class, text string) {
-	c := verdict.CommonError(reqs)
+	c := validity.CommonError(reqs)
 	if c == "" {
 		return nothingMeasured, "no request was completed"
 	}

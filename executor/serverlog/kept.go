@@ -1,9 +1,7 @@
 package serverlog
 
 import (
-	"bufio"
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -14,6 +12,7 @@ import (
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/engine/loglines"
 	"sweep.dev/sweep/internal/layout"
+	"sweep.dev/sweep/internal/lines"
 	"sweep.dev/sweep/internal/secret"
 )
 
@@ -86,43 +85,17 @@ func (l *Logs) keep(w io.Writer, reader *loglines.Reader, f file, most int64, ma
 	if _, err := in.Seek(from, io.SeekStart); err != nil {
 		return err
 	}
-	filtered := &denoiser{lines: lines{in: bufio.NewReaderSize(io.LimitReader(in, most), maxLogLine)}, reader: reader, source: f.source}
+	filtered := &denoiser{lines: lines.NewReader(io.LimitReader(in, most), lines.Max), reader: reader, source: f.source}
 	if cut {
-		_, _ = filtered.next() // begins in the middle
+		_, _ = filtered.lines.Next() // begins in the middle
 	}
 	_, err = mask.Copy(w, filtered)
 	return err
 }
 
-// A lines yields the lines of a log with their ends.
-type lines struct {
-	in  *bufio.Reader
-	err error
-}
-
-// next is the next line, or a part of one that is longer than [maxLogLine].
-func (l *lines) next() ([]byte, bool) {
-	if l.err != nil {
-		return nil, false
-	}
-	line, err := l.in.ReadSlice('\n')
-	if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
-		l.err = err
-	}
-	return line, len(line) > 0
-}
-
-// failed is what ended the lines, if it is not their end.
-func (l *lines) failed() error {
-	if errors.Is(l.err, io.EOF) {
-		return nil
-	}
-	return l.err
-}
-
 // A denoiser reads the lines of a log that say something, and counts the others.
 type denoiser struct {
-	lines
+	lines  *lines.Reader
 	reader *loglines.Reader
 	source loglines.Source
 	noise  int
@@ -134,9 +107,9 @@ type denoiser struct {
 // Read implements [io.Reader].
 func (d *denoiser) Read(p []byte) (int, error) {
 	for len(d.rest) == 0 {
-		line, ok := d.next()
+		line, ok := d.lines.Next()
 		if !ok {
-			if err := d.failed(); err != nil {
+			if err := d.lines.Err(); err != nil {
 				return 0, err
 			}
 			if d.ended || d.noise == 0 {

@@ -12,8 +12,8 @@ import (
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/engine/loglines"
+	"sweep.dev/sweep/executor/serving"
 	"sweep.dev/sweep/internal/secret"
-	"sweep.dev/sweep/serving"
 )
 
 // patience bounds CatchUp: a log that is late is still a log.

@@ -1,14 +1,12 @@
 package serverlog
 
 import (
-	"bufio"
-	"errors"
 	"io"
 	"os"
 	"regexp"
 	"strconv"
 
-	"sweep.dev/sweep/engine/failure"
+	"sweep.dev/sweep/internal/lines"
 )
 
 // Reported is what the engines claim of their output since the mark, in tokens per
@@ -47,19 +45,15 @@ func claimedIn(path string, offset int64, re *regexp.Regexp) (float64, bool) {
 		return 0, false
 	}
 	sum, first, n := 0.0, 0.0, 0
-	lines := bufio.NewReaderSize(io.LimitReader(f, most), 64<<10)
-	for {
-		line, err := lines.ReadSlice('\n')
-		if found := re.FindSubmatch(failure.Uncoloured(line)); found != nil {
+	in := lines.NewReader(io.LimitReader(f, most), lines.Max)
+	for line, ok := in.Next(); ok; line, ok = in.Next() {
+		if found := re.FindSubmatch(lines.Uncoloured(line)); found != nil {
 			if v, err := strconv.ParseFloat(string(found[1]), 64); err == nil && v > 0 {
 				if n == 0 {
 					first = v
 				}
 				sum, n = sum+v, n+1
 			}
-		}
-		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
-			break
 		}
 	}
 	if n < 2 {

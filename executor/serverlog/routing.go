@@ -1,7 +1,6 @@
 package serverlog
 
 import (
-	"bufio"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -13,8 +12,8 @@ import (
 	"strings"
 
 	"sweep.dev/sweep/backends"
-	"sweep.dev/sweep/engine/failure"
 	"sweep.dev/sweep/engine/loglines"
+	"sweep.dev/sweep/internal/lines"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/finding"
 )
@@ -38,30 +37,23 @@ type RoutedWorker struct {
 	Requests int    `json:"requests"`
 }
 
-// maxLogLine bounds what is looked at of a line of a router's log, in bytes.
-const maxLogLine = 64 << 10
-
 // readRouting reads a router's log, of which choice matches the lines that report
 // one: see [engine.Metrics.Routed]. It is nil if the log reports no choice.
 func readRouting(r io.Reader, choice *regexp.Regexp) (*Routing, error) {
 	request, worker, phase := choice.SubexpIndex("request"), choice.SubexpIndex("worker"), choice.SubexpIndex("phase")
 	out := &Routing{Requests: make(map[string]map[string]string)}
-	in := bufio.NewReaderSize(r, maxLogLine)
-	for {
-		line, err := in.ReadSlice('\n')
-		if m := choice.FindSubmatch(failure.Uncoloured(line)); m != nil {
+	in := lines.NewReader(r, lines.Max)
+	for line, ok := in.Next(); ok; line, ok = in.Next() {
+		if m := choice.FindSubmatch(lines.Uncoloured(line)); m != nil {
 			id := string(m[request])
 			if out.Requests[id] == nil {
 				out.Requests[id] = make(map[string]string)
 			}
 			out.Requests[id][string(m[phase])] = string(m[worker]) // of one that was tried again, the last
 		}
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
-			return nil, err
-		}
+	}
+	if err := in.Err(); err != nil {
+		return nil, err
 	}
 	out.count()
 	if len(out.Workers) == 0 {

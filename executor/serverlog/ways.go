@@ -1,7 +1,6 @@
 package serverlog
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"errors"
@@ -14,6 +13,7 @@ import (
 	"strings"
 
 	"sweep.dev/sweep/engine/loglines"
+	"sweep.dev/sweep/internal/lines"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/finding"
 )
@@ -123,17 +123,14 @@ func read(f file, from int64, take func(line []byte, s loglines.Source, looked *
 	if _, err := in.Seek(from, io.SeekStart); err != nil {
 		return err
 	}
-	all := lines{in: bufio.NewReaderSize(in, maxLogLine)}
-	for looked := 0; ; {
-		line, ok := all.next()
-		if !ok {
-			return all.failed()
-		}
+	all, looked := lines.NewReader(in, lines.Max), 0
+	for line, ok := all.Next(); ok; line, ok = all.Next() {
 		if f.found {
 			_, line, _ = bytes.Cut(line, []byte(" "))
 		}
 		take(bytes.TrimRight(line, "\r\n"), f.source, &looked)
 	}
+	return all.Err()
 }
 
 // alias takes a line that may have another id of one of our requests.

@@ -10,11 +10,10 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/executor/serving"
 	"sweep.dev/sweep/internal/secret"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/finding"
-	"sweep.dev/sweep/serving"
-	"sweep.dev/sweep/stack/logs"
 )
 
 // A stackOf is a deployment that was found, whose logs are the files of a folder.
@@ -28,8 +27,9 @@ func (s stackOf) CatchUp(context.Context) {}
 func (s stackOf) Logs() (all []backends.Log) {
 	paths, _ := filepath.Glob(filepath.Join(s.dir, "*.log"))
 	for _, p := range paths {
-		c, _ := logs.ParseFileName(filepath.Base(p))
-		all = append(all, backends.Log{Path: p, Role: c.Role, Pod: c.Pod, Container: c.Name, Previous: strings.Contains(p, ".previous-")})
+		name, _, previous := strings.Cut(strings.TrimSuffix(filepath.Base(p), ".log"), ".previous-")
+		of := strings.Split(name, ".")
+		all = append(all, backends.Log{Path: p, Role: of[0], Pod: of[1], Container: of[2], Previous: previous})
 	}
 	return all
 }

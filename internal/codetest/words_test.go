@@ -30,8 +30,9 @@ type rule struct {
 	name    bool           // for names that Go code declares alone
 	doc     bool           // for comments and Markdown alone
 	instead string         // what to write
-	first   []string       // a word of each phrase, in lower case: most texts have none
+	first   []string       // the first word of each phrase, in lower case
 	text    *regexp.Regexp // any of the phrases
+	here    *regexp.Regexp // any of the phrases, at the beginning of a text
 }
 
 // rules reads the list.
@@ -65,7 +66,8 @@ func rules(t *testing.T, text string) (list []rule) {
 			}
 			forms = append(forms, form)
 		}
-		r.text = regexp.MustCompile(`\b(?:` + strings.Join(forms, "|") + `)\b`)
+		any := `(?:` + strings.Join(forms, "|") + `)\b`
+		r.text, r.here = regexp.MustCompile(`\b`+any), regexp.MustCompile(`^`+any)
 		list = append(list, r)
 	}
 	return list
@@ -73,28 +75,71 @@ func rules(t *testing.T, text string) (list []rule) {
 
 // uses returns where a text breaks a rule, as line and the words found.
 func uses(list []rule, name, text string) (found []use) {
-	lower := strings.ToLower(text)
+	lower := lowered(text)
 	isGo := strings.HasSuffix(name, ".go")
+	var declarations []declaration
+	if isGo {
+		declarations = declared(name, text)
+	}
 	for _, r := range list {
-		has := func(s string) bool { return strings.Contains(lower, s) }
-		if !slices.ContainsFunc(r.first, has) {
+		at := r.candidates(lower)
+		if len(at) == 0 {
 			continue
 		}
-		if isGo {
-			found = append(found, declared(r, name, text)...)
-		}
+		found = append(found, r.names(declarations)...)
 		if r.name || r.doc && !isGo && !strings.HasSuffix(name, ".md") {
 			continue
 		}
-		for _, at := range r.text.FindAllStringIndex(text, -1) {
-			line := 1 + strings.Count(text[:at[0]], "\n")
-			if r.doc && isGo && !inComment(text[:at[0]]) {
+		end := 0
+		for _, i := range at {
+			if i < end || i > 0 && wordByte(text[i-1]) {
 				continue
 			}
-			found = append(found, use{line, strings.Join(strings.Fields(text[at[0]:at[1]]), " "), r.instead})
+			m := r.here.FindStringIndex(text[i:])
+			if m == nil {
+				continue
+			}
+			end = i + m[1]
+			if r.doc && isGo && !inComment(text[:i]) {
+				continue
+			}
+			found = append(found, use{1 + strings.Count(text[:i], "\n"), strings.Join(strings.Fields(text[i:end]), " "), r.instead})
 		}
 	}
 	return found
+}
+
+// lowered returns a text with small letters for A to Z: every byte stays where it is.
+func lowered(text string) string {
+	b := []byte(text)
+	for i, c := range b {
+		if 'A' <= c && c <= 'Z' {
+			b[i] = c + 'a' - 'A'
+		}
+	}
+	return string(b)
+}
+
+// candidates returns where a text in lower case has the first word of a phrase, in order.
+// A search for words is much cheaper than one for the phrases.
+func (r rule) candidates(lower string) (at []int) {
+	for _, word := range r.first {
+		for from := 0; ; {
+			i := strings.Index(lower[from:], word)
+			if i < 0 {
+				break
+			}
+			at = append(at, from+i)
+			from += i + 1
+		}
+	}
+	slices.Sort(at)
+	return slices.Compact(at)
+}
+
+// wordByte reports whether a word goes on over c, as \b of a pattern has it.
+func wordByte(c byte) bool {
+	return c == '_' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }
 
 type use struct {
@@ -107,46 +152,58 @@ func inComment(before string) bool {
 	return strings.Contains(before[strings.LastIndexByte(before, '\n')+1:], "//")
 }
 
-// declared returns the names that a Go file declares with a word of the rule in them.
-func declared(r rule, name, text string) (found []use) {
+// A declaration is a name that a Go file declares.
+type declaration struct {
+	line        int
+	name, words string
+}
+
+// names returns the declared names with a word of the rule in them.
+func (r rule) names(declarations []declaration) (found []use) {
+	for _, d := range declarations {
+		if (r.name || d.words != strings.ToLower(d.name)) && r.text.MatchString(d.words) {
+			found = append(found, use{d.line, d.name, r.instead})
+		}
+	}
+	return found
+}
+
+// declared returns the names that a Go file declares.
+func declared(name, text string) (list []declaration) {
 	set := token.NewFileSet()
 	file, err := parser.ParseFile(set, name, text, parser.SkipObjectResolution)
 	if err != nil {
 		return nil // the compiler says it better
 	}
-	check := func(ids ...*ast.Ident) {
+	add := func(ids ...*ast.Ident) {
 		for _, id := range ids {
-			if id == nil {
-				continue
-			}
-			words := split(id.Name)
-			if said := r.text.FindString(words); said != "" && (r.name || words != strings.ToLower(id.Name)) {
-				found = append(found, use{set.Position(id.Pos()).Line, id.Name, r.instead})
+			if id != nil {
+				list = append(list, declaration{set.Position(id.Pos()).Line, id.Name, split(id.Name)})
 			}
 		}
 	}
-	check(file.Name)
+	add(file.Name)
 	ast.Inspect(file, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.FuncDecl:
-			check(n.Name)
+			add(n.Name)
 		case *ast.TypeSpec:
-			check(n.Name)
+			add(n.Name)
 		case *ast.ValueSpec:
-			check(n.Names...)
+			add(n.Names...)
 		case *ast.Field:
-			check(n.Names...)
+			add(n.Names...)
 		case *ast.AssignStmt:
 			if n.Tok == token.DEFINE {
 				for _, e := range n.Lhs {
 					id, _ := e.(*ast.Ident)
-					check(id)
+					add(id)
 				}
 			}
 		}
 		return true
 	})
-	return found
+	return list
 }
 
 // split returns the words of a name in lower case: "a kept pod" of aKeptPod.

@@ -31,7 +31,7 @@ func (f *File) OS() *os.File { return f.f }
 func (f *File) Write(b []byte) (n int, err error) {
 	write := func(b []byte) error {
 		n, err = f.f.Write(b)
-		f.fx.record(func(l *Log) { l.write(f.inode, f.off, b[:n]) })
+		f.fx.record(Op{Kind: OpWrite, Inode: f.inode, Offset: f.off, Data: b[:n]})
 		f.off += int64(n)
 		return err
 	}
@@ -56,7 +56,7 @@ func (f *File) Reserve(size int64) error {
 		if err != nil {
 			return fmt.Errorf("reserve %d bytes in %s: %w", size, f.Name(), err)
 		}
-		f.fx.record(func(l *Log) { l.truncate(f.inode, size) })
+		f.fx.record(Op{Kind: OpTruncate, Inode: f.inode, Offset: size})
 		return nil
 	})
 }
@@ -67,7 +67,7 @@ func (f *File) Truncate(size int64) error {
 		if err := f.f.Truncate(size); err != nil {
 			return err
 		}
-		f.fx.record(func(l *Log) { l.truncate(f.inode, size) })
+		f.fx.record(Op{Kind: OpTruncate, Inode: f.inode, Offset: size})
 		if _, err := f.f.Seek(size, 0); err != nil {
 			return err
 		}
@@ -84,7 +84,7 @@ func (f *File) Sync() error {
 		if err := f.f.Sync(); err != nil {
 			return err
 		}
-		f.fx.record(func(l *Log) { l.sync(f.inode) })
+		f.fx.record(Op{Kind: OpSync, Inode: f.inode})
 		return nil
 	})
 }

@@ -48,48 +48,26 @@ func (l *Log) Ops() []Op {
 	return slices.Clip(l.ops)
 }
 
-func (e *Effects) record(f func(*Log)) {
+// record keeps an operation that succeeded. It returns the number of the file that was opened.
+func (e *Effects) record(op Op) uint64 {
 	if e == nil || e.log == nil {
-		return
+		return 0
 	}
 	e.log.mu.Lock()
 	defer e.log.mu.Unlock()
-	f(e.log)
-}
-
-func (l *Log) open(path string, empty bool) uint64 {
-	l.inodes++
-	l.ops = append(l.ops, Op{Kind: OpOpen, Path: absolute(path), Inode: l.inodes, Empty: empty})
-	return l.inodes
-}
-
-func (l *Log) write(inode uint64, offset int64, b []byte) {
-	l.ops = append(l.ops, Op{Kind: OpWrite, Inode: inode, Offset: offset, Data: bytes.Clone(b)})
-}
-
-func (l *Log) truncate(inode uint64, size int64) {
-	l.ops = append(l.ops, Op{Kind: OpTruncate, Inode: inode, Offset: size})
-}
-
-func (l *Log) sync(inode uint64) { l.ops = append(l.ops, Op{Kind: OpSync, Inode: inode}) }
-
-func (l *Log) mkdir(path string) {
-	l.ops = append(l.ops, Op{Kind: OpMkdir, Path: absolute(path)})
-}
-
-func (l *Log) rename(from, to string) {
-	l.ops = append(l.ops, Op{Kind: OpRename, Path: absolute(from), To: absolute(to)})
-}
-
-func (l *Log) removeAll(path string) {
-	l.ops = append(l.ops, Op{Kind: OpRemove, Path: absolute(path)})
-}
-
-func (l *Log) syncDir(path string) {
-	l.ops = append(l.ops, Op{Kind: OpSyncDir, Path: absolute(path)})
+	if op.Kind == OpOpen {
+		e.log.inodes++
+		op.Inode = e.log.inodes
+	}
+	op.Path, op.To, op.Data = absolute(op.Path), absolute(op.To), bytes.Clone(op.Data)
+	e.log.ops = append(e.log.ops, op)
+	return op.Inode
 }
 
 func absolute(path string) string {
+	if path == "" {
+		return ""
+	}
 	abs, err := filepath.Abs(path)
 	if err != nil {
 		return filepath.Clean(path) // no working directory: nothing can be relative to it

@@ -87,7 +87,7 @@ func (r *Root) open(p Point, name string, flag int) (*File, error) {
 		if err != nil {
 			return err
 		}
-		r.fx.record(func(l *Log) { f.inode = l.open(r.path(name), flag&os.O_TRUNC != 0) })
+		f.inode = r.fx.record(Op{Kind: OpOpen, Path: r.path(name), Empty: flag&os.O_TRUNC != 0})
 		f.off, err = f.f.Seek(0, io.SeekEnd)
 		return err
 	})
@@ -129,27 +129,26 @@ func (r *Root) MkdirAll(p Point, name string) error {
 	return r.SyncDir(p, parent)
 }
 
-// Mkdir makes one directory; one that is there is [fs.ErrExist]. It is durable
-// after SyncDir of its parent.
-func (r *Root) Mkdir(p Point, name string) error {
+// change does a change as the operation p, and records it if it succeeded.
+func (r *Root) change(p Point, do func() error, op Op) error {
 	return r.fx.Do(p, func() error {
-		if err := r.mkdir(name); err != nil {
+		if err := do(); err != nil {
 			return err
 		}
-		r.fx.record(func(l *Log) { l.mkdir(r.path(name)) })
+		r.fx.record(op)
 		return nil
 	})
 }
 
+// Mkdir makes one directory; one that is there is [fs.ErrExist]. It is durable
+// after SyncDir of its parent.
+func (r *Root) Mkdir(p Point, name string) error {
+	return r.change(p, func() error { return r.mkdir(name) }, Op{Kind: OpMkdir, Path: r.path(name)})
+}
+
 // Rename renames a file or directory. It is durable after SyncDir of its folder.
 func (r *Root) Rename(p Point, from, to string) error {
-	return r.fx.Do(p, func() error {
-		if err := r.rename(from, to); err != nil {
-			return err
-		}
-		r.fx.record(func(l *Log) { l.rename(r.path(from), r.path(to)) })
-		return nil
-	})
+	return r.change(p, func() error { return r.rename(from, to) }, Op{Kind: OpRename, Path: r.path(from), To: r.path(to)})
 }
 
 // SyncDir makes the entries of a directory durable.
@@ -165,31 +164,19 @@ func (r *Root) SyncDir(p Point, name string) error {
 		if err := d.Sync(); err != nil && !errors.Is(err, syscall.EINVAL) && !errors.Is(err, syscall.ENOTSUP) {
 			return fmt.Errorf("sync %s: %w", r.path(name), err)
 		}
-		r.fx.record(func(l *Log) { l.syncDir(r.path(name)) })
+		r.fx.record(Op{Kind: OpSyncDir, Path: r.path(name)})
 		return nil
 	})
 }
 
 // Remove removes a file or an empty directory; one that is not there is [fs.ErrNotExist].
 func (r *Root) Remove(p Point, name string) error {
-	return r.fx.Do(p, func() error {
-		if err := r.remove(name); err != nil {
-			return err
-		}
-		r.fx.record(func(l *Log) { l.removeAll(r.path(name)) })
-		return nil
-	})
+	return r.change(p, func() error { return r.remove(name) }, Op{Kind: OpRemove, Path: r.path(name)})
 }
 
 // RemoveAll removes name and all below it; where it is not there, that is a success.
 func (r *Root) RemoveAll(p Point, name string) error {
-	return r.fx.Do(p, func() error {
-		if err := r.removeAll(name); err != nil {
-			return err
-		}
-		r.fx.record(func(l *Log) { l.removeAll(r.path(name)) })
-		return nil
-	})
+	return r.change(p, func() error { return r.removeAll(name) }, Op{Kind: OpRemove, Path: r.path(name)})
 }
 
 // Temp is the name under which WriteFileAtomic writes.

@@ -6,44 +6,33 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"unicode/utf16"
 
 	"github.com/google/go-cmp/cmp"
+
+	"sweep.dev/sweep/internal/recordtest"
+	"sweep.dev/sweep/internal/slow"
 )
 
-// bodies are what real servers exposed: the recorded copies, and the fixtures
-// that are not among them.
-func bodies(t *testing.T) map[string][]byte {
-	t.Helper()
-	files, err := filepath.Glob("testdata/recorded/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no recorded bodies: %v", err)
+// eachBody checks every body that real servers exposed: those that are in the tree, and
+// those that are beside it.
+func eachBody(t *testing.T, check func(t *testing.T, name string, body []byte)) {
+	for group, pattern := range map[string]string{"own": "recorded__*.txt", "others": "*.txt"} {
+		t.Run(group, func(t *testing.T) {
+			for _, name := range recordtest.Names(t, pattern) {
+				body := recordtest.Read(t, name)
+				if _, err := Parse(body, true); err != nil {
+					continue // output of another tool
+				}
+				check(t, name, body)
+			}
+		})
 	}
-	more, err := filepath.Glob("../../../shared/fixtures/*.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	out := make(map[string][]byte)
-	for _, file := range append(files, more...) {
-		if strings.HasPrefix(filepath.Base(file), "recorded__") {
-			continue
-		}
-		body, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := Parse(body, true); err != nil {
-			continue // output of another tool
-		}
-		out[filepath.Base(file)] = body
-	}
-	return out
 }
 
 // subset fails if a mutant has a value that the whole body does not have.
@@ -91,9 +80,17 @@ func part(t *testing.T, what string, whole, e *Exposition) {
 	}
 }
 
+// cutBytes is how many bytes of each body TestSalvage_cut parses, about.
+var cutBytes = func() int {
+	if slow.Tests {
+		return 32 << 20
+	}
+	return 2 << 20
+}()
+
 // Whatever is done to a body, what is read of it is what the whole body says.
 func TestSalvage_cut(t *testing.T) {
-	for name, body := range bodies(t) {
+	eachBody(t, func(t *testing.T, name string, body []byte) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			whole, err := Parse(body, true)
@@ -132,35 +129,32 @@ func TestSalvage_cut(t *testing.T) {
 				}
 			}
 		})
-	}
+	})
 }
 
-// cuts are every offset of a short body; of a long one every line's end and
-// 2,000 more, and of the longest a seventh of those.
+// cuts returns where to cut a body: everywhere if it is short. Of a longer one, ends of
+// lines and as many other places: as many as parse cutBytes in all.
 func cuts(body []byte) []int {
-	var out []int
-	if len(body) <= 3000 {
-		for i := range body {
-			out = append(out, i)
-		}
-		return out
-	}
-	const spread = 2000
-	for i := range spread {
-		out = append(out, i*len(body)/spread)
-	}
+	var ends []int
 	for i, c := range body {
 		if c == '\n' {
-			out = append(out, i+1)
+			ends = append(ends, i+1)
 		}
 	}
-	if len(body) > 64<<10 { // these take seconds
-		out = slices.Collect(func(yield func(int) bool) {
-			for i := 0; i < len(out) && yield(out[i]); i += 7 {
-			}
-		})
+	n := max(20, cutBytes/len(body))
+	out := slices.Collect(seq(len(body), max(1, len(body)/n)))
+	for i := range seq(len(ends), max(1, len(ends)/n)) {
+		out = append(out, ends[i])
 	}
 	return out
+}
+
+// seq yields 0, step, 2 step, ... below n.
+func seq(n, step int) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for i := 0; i < n && yield(i); i += step {
+		}
+	}
 }
 
 func TestParse_mutants(t *testing.T) {
@@ -237,7 +231,7 @@ func TestParse_mutants(t *testing.T) {
 			},
 		},
 	}
-	for name, body := range bodies(t) {
+	eachBody(t, func(t *testing.T, name string, body []byte) {
 		whole, err := Parse(body, true)
 		if err != nil {
 			t.Fatal(err)
@@ -281,7 +275,7 @@ func TestParse_mutants(t *testing.T) {
 				}
 			})
 		}
-	}
+	})
 }
 
 // e2 is an exposition without what has no value.

@@ -16,6 +16,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"sweep.dev/sweep/internal/recordtest"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -163,35 +165,22 @@ func TestParse_direct(t *testing.T) {
 // Every file that an engine, an exporter or a GPU tool printed parses without
 // losing a valid series or inventing a value.
 func TestParse_recorded(t *testing.T) {
-	files, err := filepath.Glob("testdata/recorded/*.txt")
-	if err != nil || len(files) != 7 {
-		t.Fatalf("%d recorded files, %v", len(files), err)
-	}
-	for _, file := range files {
-		checkAgainstOracle(t, file, true)
-	}
+	checkAllAgainstOracle(t, "recorded__*")
 }
 
 func TestParse_fixtures(t *testing.T) {
-	const dir = "../../../shared/fixtures"
-	if _, err := os.Stat(dir); err != nil {
-		t.Skip("the folder of fixtures is absent")
-	}
-	files, err := filepath.Glob(filepath.Join(dir, "*"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no fixtures: %v", err)
-	}
-	for _, file := range files {
-		checkAgainstOracle(t, file, strings.Contains(file, "metric") && strings.HasSuffix(file, ".txt") && !strings.Contains(file, "families"))
+	checkAllAgainstOracle(t, "*")
+}
+
+func checkAllAgainstOracle(t *testing.T, pattern string) {
+	for _, name := range recordtest.Names(t, pattern) {
+		checkAgainstOracle(t, name, strings.Contains(name, "metric") && strings.HasSuffix(name, ".txt"))
 	}
 }
 
-func checkAgainstOracle(t *testing.T, file string, isExposition bool) {
-	t.Run(filepath.Base(file), func(t *testing.T) {
-		body, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+func checkAgainstOracle(t *testing.T, name string, isExposition bool) {
+	t.Run(name, func(t *testing.T) {
+		body := recordtest.Read(t, name)
 		want := oracle(body)
 		e, err := Parse(body, true)
 		if err != nil {
@@ -222,14 +211,8 @@ func checkAgainstOracle(t *testing.T, file string, isExposition bool) {
 
 // A body that was cut off has fewer series, and never another value.
 func TestParse_cutAtEveryByte(t *testing.T) {
-	body, err := os.ReadFile("testdata/recorded/llamacpp-b11549.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	vllm, err := os.ReadFile("testdata/recorded/vllm-0.32.0.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := recordtest.Read(t, "recorded__llamacpp-b11549__metrics.txt")
+	vllm := recordtest.Read(t, "recorded__vllm-0.32.0__metrics.txt")
 	i := bytes.Index(vllm, []byte("# TYPE vllm:time_to_first_token_seconds histogram"))
 	body = append(body, vllm[i:i+3000]...)
 	body = body[:bytes.LastIndexByte(body, '\n')+1]
@@ -299,19 +282,18 @@ func TestParse_bounds(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, pattern := range []string{"testdata/quirks/*.txt", "testdata/recorded/llama*.txt"} {
-		files, err := filepath.Glob(pattern)
+	files, err := filepath.Glob("testdata/quirks/*.txt")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, file := range files {
+		body, err := os.ReadFile(file)
 		if err != nil {
 			f.Fatal(err)
 		}
-		for _, file := range files {
-			body, err := os.ReadFile(file)
-			if err != nil {
-				f.Fatal(err)
-			}
-			f.Add(body)
-		}
+		f.Add(body)
 	}
+	f.Add(recordtest.Read(f, "recorded__llamacpp-b11549__metrics.txt"))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		e, err := Parse(body, true)
 		if err != nil {
@@ -348,10 +330,7 @@ func FuzzParse(f *testing.F) {
 
 // The same body goes to expfmt as it is, and by way of the repair.
 func BenchmarkParse(b *testing.B) {
-	body, err := os.ReadFile("testdata/recorded/vllm-0.32.0.txt")
-	if err != nil {
-		b.Fatal(err)
-	}
+	body := recordtest.Read(b, "recorded__vllm-0.32.0__metrics.txt")
 	for name, parse := range map[string]func([]byte) (*Exposition, error){
 		"direct":   func(body []byte) (*Exposition, error) { return Parse(body, true) },
 		"repaired": repaired,

@@ -15,8 +15,10 @@ import (
 	"cmp"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // A Field is one key of a mapping.
@@ -41,8 +43,20 @@ type Field struct {
 // Of lists the fields of a struct that a file may set, in their order. Fields
 // without a yaml or json tag go by their name in lower case, as YAML libraries have
 // it; those tagged "-" and unexported ones are left out. It panics on a bound
-// that is no number: the tag is part of the program.
+// that is no number: the tag is part of the program. The tags of a type are read once:
+// callers share the list and must not change it.
 func Of(t reflect.Type) []Field {
+	if fields, ok := read.Load(t); ok {
+		return fields.([]Field)
+	}
+	fields, _ := read.LoadOrStore(t, slices.Clip(readTags(t)))
+	return fields.([]Field)
+}
+
+// read has the fields of each struct whose tags were read.
+var read sync.Map //nolint:gochecknoglobals // a cache of what the types say, which never changes
+
+func readTags(t reflect.Type) []Field {
 	var fields []Field
 	for i := range t.NumField() {
 		f := t.Field(i)

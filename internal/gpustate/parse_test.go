@@ -14,6 +14,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"sweep.dev/sweep/internal/recordtest"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -155,17 +157,12 @@ func TestParse_refuses(t *testing.T) {
 	}
 }
 
-const fixtures = "../../../shared/fixtures"
-
 // The recorded output of real cards, all columns: every number that a card states is
 // read, and nothing else.
 func TestFixtures_csv(t *testing.T) {
 	read := 0
-	for _, file := range fixture(t, "nvidia_smi__*query*.txt") {
-		out, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, file := range recordtest.Names(t, "nvidia_smi__*query*.txt") {
+		out := recordtest.Read(t, file)
 		r := csv.NewReader(strings.NewReader(string(out)))
 		r.TrimLeadingSpace, r.LazyQuotes = true, true
 		records, err := r.ReadAll()
@@ -186,11 +183,11 @@ func TestFixtures_csv(t *testing.T) {
 				cell := strings.TrimRight(records[i+1][j], " %MiBWHzus")
 				v, got := g.Values[m.quantity]
 				if isNumber := cell != "" && strings.Trim(cell, "0123456789.") == ""; isNumber != got {
-					t.Errorf("%s: %s is %q, read: %v", filepath.Base(file), field, records[i+1][j], got)
+					t.Errorf("%s: %s is %q, read: %v", file, field, records[i+1][j], got)
 				} else if got {
 					read++
 					if want, _ := number(cell); v != want*m.scale {
-						t.Errorf("%s: %s is %v of %q", filepath.Base(file), field, v, records[i+1][j])
+						t.Errorf("%s: %s is %v of %q", file, field, v, records[i+1][j])
 					}
 				}
 			}
@@ -199,18 +196,6 @@ func TestFixtures_csv(t *testing.T) {
 	if read < 40 {
 		t.Errorf("only %d numbers were read", read)
 	}
-}
-
-func fixture(t *testing.T, pattern string) []string {
-	t.Helper()
-	if _, err := os.Stat(fixtures); err != nil {
-		t.Skip("the folder of fixtures is absent")
-	}
-	files, err := filepath.Glob(filepath.Join(fixtures, pattern))
-	if err != nil || len(files) == 0 {
-		t.Fatal("no fixture", pattern, err)
-	}
-	return files
 }
 
 // The other recorded answers, whole.
@@ -224,19 +209,15 @@ func TestFixtures(t *testing.T) {
 		{"exporter", "nvidia_gpu_exporter__*", []string{"utilization 100 percent", "memory_bandwidth_utilization 11 percent", "memory_used 2.078067917e+10 bytes", "power 631.95 W", "temperature 59 celsius", "clock_sm 1980 MHz", "power_limit 700 W", "clock_sm_limit 1980 MHz", "pids [11327 11328 11345]", "reasons []"}, 1},
 		{"exporter", "amd__*", []string{"power 41 W", "utilization 0 percent", "memory_total 6.8702e+10 bytes"}, 1},
 	} {
-		for _, file := range fixture(t, tt.pattern) {
-			b, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			list, err := parsers[tt.kind](b)
+		for _, file := range recordtest.Names(t, tt.pattern) {
+			list, err := parsers[tt.kind](recordtest.Read(t, file))
 			if err != nil || len(list) != tt.n {
 				t.Fatalf("%s: %d readings, %v", file, len(list), err)
 			}
 			got := show(list[:1])
 			for _, want := range tt.want {
 				if !strings.Contains(got, "  "+want+"\n") {
-					t.Errorf("%s: no %q in\n%s", filepath.Base(file), want, got)
+					t.Errorf("%s: no %q in\n%s", file, want, got)
 				}
 			}
 		}

@@ -67,9 +67,10 @@ func signalTree(_ int, sig syscall.Signal) {
 	}
 }
 
-// tree lists the descendants of a guard, the command first.
+// tree lists the descendants of a guard, the command first. It is asked once a second
+// while a load is measured, so it must be cheap.
 func tree(guard, command int) []int {
-	pids := procfs.Descendants(guard)
+	pids := procfs.Below(guard)
 	if i := slices.Index(pids, command); i > 0 {
 		pids = slices.Insert(slices.Delete(pids, i, i+1), 0, command)
 	}

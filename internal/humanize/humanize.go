@@ -22,6 +22,15 @@ func Plural(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
+// List is the first of some texts, most of them at most, and how many more there are:
+// "a, b and 3 more".
+func List(texts []string, most int) string {
+	if more := len(texts) - most; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(texts[:most], ", "), more)
+	}
+	return strings.Join(texts, ", ")
+}
+
 // Duration is a time in the unit that a person would choose, never negative:
 // "90 s", "61 min", "3.0 h", "2 days".
 func Duration(d time.Duration) string {

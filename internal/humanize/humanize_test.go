@@ -87,3 +87,13 @@ func TestPrice(t *testing.T) {
 		}
 	}
 }
+
+func TestList(t *testing.T) {
+	for want, texts := range map[string][]string{
+		"": nil, "a": {"a"}, "a, b": {"a", "b"}, "a, b and 1 more": {"a", "b", "c"}, "a, b and 2 more": {"a", "b", "c", "d"},
+	} {
+		if got := List(texts, 2); got != want {
+			t.Errorf("List(%q) = %q, want %q", texts, got, want)
+		}
+	}
+}

@@ -4,6 +4,7 @@
 package input
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -157,6 +158,22 @@ func size(n int64) string {
 func Reason(err error) error {
 	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		return pe.Err
+	}
+	return err
+}
+
+// JSON is an error of encoding/json in fewer words, which quote nothing of the file.
+func JSON(err error) error {
+	kind, wrong := errors.AsType[*json.UnmarshalTypeError](err)
+	switch {
+	case wrong && kind.Field != "":
+		return fmt.Errorf("%q is a %s where a %s is due", kind.Field, kind.Value, kind.Type.Kind())
+	case wrong:
+		return fmt.Errorf("a %s where an object is due", kind.Value)
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return errors.New("the file ends in the middle")
+	case strings.HasPrefix(err.Error(), "json: "):
+		return errors.New("a field is not a number")
 	}
 	return err
 }

@@ -1,6 +1,7 @@
 package input_test
 
 import (
+	"encoding/json"
 	"errors"
 	"io"
 	"io/fs"
@@ -66,5 +67,23 @@ func TestFile_grows(t *testing.T) {
 	}
 	if b, err := io.ReadAll(f); !errors.Is(err, input.ErrTooLarge) || len(b) > 8 {
 		t.Errorf("got %q, %v", b, err)
+	}
+}
+
+func TestJSON(t *testing.T) {
+	var v struct {
+		N json.Number `json:"n"`
+		S string      `json:"s"`
+	}
+	for text, want := range map[string]string{
+		`{"s": 1}`:        `"s" is a number where a string is due`,
+		`[]`:              "a array where an object is due",
+		`{"n": "secret"}`: "a field is not a number",
+		`{"s": x}`:        "invalid character 'x' looking for beginning of value",
+		`{"s"`:            "the file ends in the middle",
+	} {
+		if err := input.JSON(json.NewDecoder(strings.NewReader(text)).Decode(&v)); err == nil || err.Error() != want {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
 	}
 }

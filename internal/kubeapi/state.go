@@ -1,6 +1,35 @@
 package kubeapi
 
-import "strings"
+import (
+	"strings"
+	"time"
+)
+
+// Meta is what the objects of all kinds say of themselves.
+type Meta struct {
+	Name        string            `json:"name"`
+	Namespace   string            `json:"namespace"`
+	UID         string            `json:"uid"`
+	Version     string            `json:"resourceVersion"`
+	Generation  int64             `json:"generation"`
+	Labels      map[string]string `json:"labels"`
+	Annotations map[string]string `json:"annotations"`
+	Finalizers  []string          `json:"finalizers"`
+	Created     time.Time         `json:"creationTimestamp"`
+	Deleted     *time.Time        `json:"deletionTimestamp"`
+	Grace       int64             `json:"deletionGracePeriodSeconds"` // of one that is deleted
+	Owners      []OwnerReference  `json:"ownerReferences"`
+}
+
+// An OwnerReference names an owner of an object. It has no blockOwnerDeletion: some clusters
+// let only those block a deletion who may change finalizers.
+type OwnerReference struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Name       string `json:"name"`
+	UID        string `json:"uid"`
+	Controller bool   `json:"controller,omitempty"`
+}
 
 // A Condition is one of an object's.
 type Condition struct {

@@ -115,7 +115,7 @@ func (l *Lock) read(ctx context.Context) (lease, error) {
 	got := lease{}
 	err := l.API.Get(ctx, l.path(), &got)
 	if kubeapi.NotFound(err) {
-		err = fmt.Errorf("there is no Lease %s in namespace %s: apply what sweep schedule printed: %w", l.Name, l.Namespace, err)
+		err = fmt.Errorf("there is no Lease %s in namespace %s: apply what sweep night schedule printed: %w", l.Name, l.Namespace, err)
 	}
 	return got, err
 }

@@ -25,7 +25,9 @@ var sequences = regexp.MustCompile("(?:\x1b\\[|\u009b)[0-?]*[ -/]*[@-~]" +
 //   - "::" at its beginning and "##[" anywhere, which are commands to the
 //     runners of GitHub and Azure, get a space inside.
 func Line(s string) string {
-	s = strings.Map(printable, sequences.ReplaceAllString(s, ""))
+	if strings.IndexFunc(s, special) >= 0 {
+		s = strings.Map(printable, sequences.ReplaceAllString(s, ""))
+	}
 	if t := strings.TrimLeftFunc(s, unicode.IsSpace); strings.HasPrefix(t, "::") {
 		s = s[:len(s)-len(t)] + ": :" + t[2:]
 	}
@@ -40,6 +42,10 @@ func Lines(s string) string {
 	}
 	return strings.Join(lines, "\n")
 }
+
+// special reports whether a character may have to go: of ASCII all but a tab and what is
+// printed, and everything beyond it.
+func special(r rune) bool { return r != '\t' && (r < ' ' || r > '~') }
 
 func printable(r rune) rune {
 	switch {

@@ -1,9 +1,11 @@
 // Package polltest waits in tests for what other processes, servers and kernels do in
 // their own time: it asks again until the thing is so. A fixed wait would be too short
-// on a busy machine and too long on any other.
+// on a busy machine and too long on any other. It also lets tests that wait run at once.
 package polltest
 
 import (
+	"flag"
+	"strconv"
 	"testing"
 	"time"
 )
@@ -40,5 +42,14 @@ func Within(limit time.Duration, done func() bool) bool {
 			return false
 		}
 		time.Sleep(min(pause, left))
+	}
+}
+
+// Parallel lets n parallel tests of this binary run at once instead of one for each
+// processor, because they wait more than they compute. It is for TestMain, and changes
+// nothing after an earlier call or if the command line has -parallel.
+func Parallel(n int) {
+	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
+		_ = flag.Set(f.Name, strconv.Itoa(n)) // a number is always accepted
 	}
 }

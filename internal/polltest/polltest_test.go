@@ -1,6 +1,7 @@
 package polltest
 
 import (
+	"flag"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,5 +25,24 @@ func TestWithin(t *testing.T) {
 				t.Errorf("%s: %v after %v", name, got, took)
 			}
 		})
+	}
+}
+
+func TestParallel(t *testing.T) {
+	f := flag.Lookup("test.parallel")
+	before := f.Value.String()
+	defer func() {
+		if err := flag.Set(f.Name, before); err != nil {
+			t.Error(err)
+		}
+	}()
+	for _, c := range []struct{ set, want string }{{f.DefValue, "77"}, {"78", "78"}} {
+		if err := flag.Set(f.Name, c.set); err != nil {
+			t.Fatal(err)
+		}
+		Parallel(77)
+		if got := f.Value.String(); got != c.want {
+			t.Errorf("%s: %s parallel tests, want %s", c.set, got, c.want)
+		}
 	}
 }

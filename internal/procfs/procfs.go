@@ -113,6 +113,50 @@ func Descendants(pid int) []int {
 	return tree
 }
 
+// Below returns what [Descendants] returns at the cost of the tree alone and not of all
+// processes of the machine: it reads the children of each thread. The kernel may leave out
+// a child while a sibling ends, so it is for figures; to end processes use Descendants.
+func Below(pid int) []int {
+	if _, err := os.Stat(filepath.Join(root, "thread-self/children")); err != nil {
+		return Descendants(pid) // a kernel without CONFIG_PROC_CHILDREN
+	}
+	var tree []int
+	seen := map[int]bool{pid: true} // a process that moves to another parent meanwhile
+	for queue := []int{pid}; len(queue) > 0; queue = queue[1:] {
+		for _, child := range children(queue[0]) {
+			if seen[child] {
+				continue
+			}
+			seen[child] = true
+			queue = append(queue, child)
+			if p, ok := Stat(child); ok && p.Alive() {
+				tree = append(tree, child)
+			}
+		}
+	}
+	return tree
+}
+
+// children returns the children of all threads of a process, sorted.
+func children(pid int) []int {
+	tasks := filepath.Join(root, strconv.Itoa(pid), "task")
+	threads, _ := os.ReadDir(tasks) // none if it has ended
+	var pids []int
+	for _, thread := range threads {
+		b, err := os.ReadFile(filepath.Join(tasks, thread.Name(), "children"))
+		if err != nil {
+			continue // the thread has ended
+		}
+		for field := range strings.FieldsSeq(string(b)) {
+			if child, err := strconv.Atoi(field); err == nil {
+				pids = append(pids, child)
+			}
+		}
+	}
+	slices.Sort(pids)
+	return pids
+}
+
 // An Environ is the environment that a process was started with.
 type Environ []byte
 

@@ -52,7 +52,7 @@ func TestDescendants_grandchildren(t *testing.T) {
 	if _, err := out.Read(buf); err != nil {
 		t.Fatal(err)
 	}
-	tree := Descendants(os.Getpid())
+	tree, below := Descendants(os.Getpid()), Below(os.Getpid())
 	found := With(map[string]string{"PROCFS_TEST": "yes", "PROCFS_OTHER": "a=b"})
 	for _, pid := range slices.Backward(tree) {
 		if p, err := os.FindProcess(pid); err == nil {
@@ -63,6 +63,9 @@ func TestDescendants_grandchildren(t *testing.T) {
 
 	if len(tree) != 2 || tree[0] != cmd.Process.Pid {
 		t.Errorf("got tree %v, want the shell %d and its child", tree, cmd.Process.Pid)
+	}
+	if !slices.Equal(below, tree) {
+		t.Errorf("by the threads' children the tree is %v, want %v", below, tree)
 	}
 	var pids []int
 	for _, p := range found {
@@ -86,7 +89,11 @@ func TestBootID(t *testing.T) {
 }
 
 func BenchmarkDescendants(b *testing.B) {
-	for b.Loop() {
-		Descendants(os.Getpid())
+	for name, tree := range map[string]func(int) []int{"all": Descendants, "below": Below} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				tree(os.Getpid())
+			}
+		})
 	}
 }

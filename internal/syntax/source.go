@@ -22,6 +22,7 @@ type Source struct {
 	Name  string
 	lines []string
 	masks []mask
+	shown map[int]string // by line, see masked
 }
 
 type mask struct {
@@ -44,9 +45,24 @@ func (s *Source) Line(n int) string {
 // Mask keeps the characters of a span out of every snippet.
 func (s *Source) Mask(span Span) {
 	s.masks = append(s.masks, mask{span.Line, span.Col, span.EndCol})
+	delete(s.shown, span.Line)
 }
 
+// masked is a line as a snippet may show it. It is made once: many diagnostics can be
+// about one long line.
 func (s *Source) masked(n int) string {
+	text, ok := s.shown[n]
+	if !ok {
+		if s.shown == nil {
+			s.shown = map[int]string{}
+		}
+		text = s.mask(n)
+		s.shown[n] = text
+	}
+	return text
+}
+
+func (s *Source) mask(n int) string {
 	line := []rune(Credential.ReplaceAllStringFunc(s.Line(n), func(c string) string {
 		return strings.Repeat("*", utf8.RuneCountInString(c))
 	}))

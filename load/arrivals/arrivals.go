@@ -25,7 +25,7 @@ import (
 	"math"
 	"time"
 
-	"sweep.dev/sweep/load/draw"
+	"sweep.dev/sweep/load/chance"
 )
 
 // Kind is how the requests of an open loop are spread over time.
@@ -69,7 +69,7 @@ func (p Process) Check() error {
 
 // points returns the points of the process at rate 1, one a call. None is below
 // the one before.
-func (p Process) points(r *draw.Rand) func() float64 {
+func (p Process) points(r *chance.Rand) func() float64 {
 	s := 0.0
 	switch p.Kind {
 	case Constant:
@@ -110,11 +110,11 @@ type Pace interface {
 	// is how many are expected unless it is exact.
 	Count(end time.Duration) (n float64, exact bool)
 	// Due returns the times in order, one a call; false is the end.
-	Due(r *draw.Rand) func() (time.Duration, bool)
+	Due(r *chance.Rand) func() (time.Duration, bool)
 }
 
 // Times returns at most n times of a pace, all below end unless that is 0.
-func Times(p Pace, r *draw.Rand, n int, end time.Duration) []time.Duration {
+func Times(p Pace, r *chance.Rand, n int, end time.Duration) []time.Duration {
 	size := n
 	switch e, exact := p.Count(end); {
 	case exact:
@@ -209,7 +209,7 @@ func (r Rates) Count(end time.Duration) (n float64, exact bool) {
 }
 
 // Due implements [Pace].
-func (r Rates) Due(rng *draw.Rand) func() (time.Duration, bool) {
+func (r Rates) Due(rng *chance.Rand) func() (time.Duration, bool) {
 	next := r.points(rng)
 	rest := pieces(r.Stages)
 	s := next()   // of the point that is due

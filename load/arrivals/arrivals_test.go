@@ -14,7 +14,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"sweep.dev/sweep/load/draw"
+	"sweep.dev/sweep/load/chance"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files")
@@ -70,7 +70,7 @@ func TestSchedule_gaps(t *testing.T) {
 	}{
 		{Process{Constant, 0}, 0}, {Process{Poisson, 0}, 1}, {Process{Gamma, 1}, 1}, {Process{Gamma, 0.25}, 2}, {Process{Gamma, 4}, 0.5},
 	} {
-		at := Times(Rates{c.process, hold(rate)}, draw.New(1, 2), n, 0)
+		at := Times(Rates{c.process, hold(rate)}, chance.New(1, 2), n, 0)
 		if len(at) != n || !slices.IsSorted(at) || at[0] < 0 {
 			t.Fatalf("%v: %d offsets, sorted %v", c.process, len(at), slices.IsSorted(at))
 		}
@@ -93,16 +93,16 @@ func TestSchedule_gaps(t *testing.T) {
 }
 
 func TestSchedule_end(t *testing.T) {
-	at := Times(Rates{Process{Kind: Constant}, hold(10)}, draw.New(1, 2), 1_000_000, 2*s)
+	at := Times(Rates{Process{Kind: Constant}, hold(10)}, chance.New(1, 2), 1_000_000, 2*s)
 	if len(at) != 20 || at[19] != 1900*time.Millisecond {
 		t.Errorf("%d offsets, the last at %v", len(at), at[len(at)-1])
 	}
 	// A rate so low that the time would not fit must not wrap around.
-	at = Times(Rates{Process{}, hold(1e-9)}, draw.New(1, 2), 100, 0)
+	at = Times(Rates{Process{}, hold(1e-9)}, chance.New(1, 2), 100, 0)
 	if !slices.IsSorted(at) || len(at) == 100 {
 		t.Errorf("%v", at)
 	}
-	if at = Times(Rates{Process{}, hold(1)}, draw.New(1, 2), 0, 0); len(at) != 0 {
+	if at = Times(Rates{Process{}, hold(1)}, chance.New(1, 2), 0, 0); len(at) != 0 {
 		t.Errorf("%v of none", at)
 	}
 }
@@ -111,7 +111,7 @@ func TestSchedule_end(t *testing.T) {
 // 30 s at 2 a second, a pause, and a ramp to nothing.
 func TestSchedule_stages(t *testing.T) {
 	stages := []Stage{{Rate: 10, Over: 20 * s}, {Rate: 2, For: 30 * s}, {Rate: 0, For: 10 * s}, {Rate: 4, Over: 10 * s}, {Rate: 0, Over: 10 * s}}
-	at := Times(Rates{Process{Kind: Constant}, stages}, draw.New(1, 2), 1000, 0)
+	at := Times(Rates{Process{Kind: Constant}, stages}, chance.New(1, 2), 1000, 0)
 	if len(at) != 100+60+20+20 {
 		t.Fatalf("%d requests", len(at))
 	}
@@ -154,7 +154,7 @@ func TestSchedule_inverse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		stages := anyStages(t)
 		total := expected(stages, 0)
-		at := Times(Rates{Process{Kind: Constant}, stages}, draw.New(1, 2), 100_000, 0)
+		at := Times(Rates{Process{Kind: Constant}, stages}, chance.New(1, 2), 100_000, 0)
 		if got, want := float64(len(at)), math.Ceil(total); math.Abs(got-want) > 1 {
 			t.Fatalf("%g requests, want %g", got, want)
 		}
@@ -176,10 +176,10 @@ func TestSchedule_prefix(t *testing.T) {
 		p := Process{Kind: rapid.SampledFrom([]Kind{"", Constant, Poisson, Gamma}).Draw(t, "kind")}
 		stages := anyStages(t)
 		seed := rapid.Uint64().Draw(t, "seed")
-		all := Times(Rates{p, stages}, draw.New(seed, 1), 100_000, 0)
+		all := Times(Rates{p, stages}, chance.New(seed, 1), 100_000, 0)
 		n := rapid.IntRange(0, len(all)+5).Draw(t, "n")
 		end := time.Duration(rapid.IntRange(1, 20_000).Draw(t, "end ms")) * time.Millisecond
-		got := Times(Rates{p, stages}, draw.New(seed, 1), n, end)
+		got := Times(Rates{p, stages}, chance.New(seed, 1), n, end)
 		want := all[:min(n, len(all))]
 		if i := slices.IndexFunc(want, func(a time.Duration) bool { return a >= end }); i >= 0 {
 			want = want[:i]
@@ -232,7 +232,7 @@ func TestSchedule_law(t *testing.T) {
 		{Process{Gamma, 0.5}, func(x float64) float64 { return math.Erf(math.Sqrt(x / 2)) }},
 		{Process{Gamma, 4}, erlang4},
 	} {
-		at := Times(Rates{c.process, stages}, draw.New(3, 4), 1_000_000, 0)
+		at := Times(Rates{c.process, stages}, chance.New(3, 4), 1_000_000, 0)
 		limit := 1.95 / math.Sqrt(float64(len(at)))
 		var when, gaps []float64
 		last := 0.0
@@ -279,7 +279,7 @@ func TestSchedule_golden(t *testing.T) {
 	stages := []Stage{{Rate: 4, Over: 2 * s}, {Rate: 6, For: s}, {Rate: 0, For: s}, {Rate: 8, Over: s}}
 	var b strings.Builder
 	for _, p := range []Process{{Kind: Constant}, {Kind: Poisson}, {Gamma, 0.5}} {
-		for i, at := range Times(Rates{p, stages}, draw.New(7, 8), 20, 0) {
+		for i, at := range Times(Rates{p, stages}, chance.New(7, 8), 20, 0) {
 			// Whole microseconds: the last bits of a logarithm differ between
 			// processors.
 			fmt.Fprintf(&b, "%s %d at %dus\n", p.Kind, i, at.Microseconds())

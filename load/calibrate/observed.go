@@ -155,7 +155,7 @@ func watch(a result.Anchor) *cpuWatch {
 		t := time.NewTicker(lookEvery)
 		defer t.Stop()
 		for {
-			w.looks = append(w.looks, look{a.Since(), cpuTime()})
+			w.looks = append(w.looks, look{a.Since(), load.CPUTime()})
 			select {
 			case <-w.done:
 				return

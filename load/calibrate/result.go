@@ -159,7 +159,7 @@ func (r *Result) Error() time.Duration { return max(r.Random.Error.P99, r.Bursts
 // calibration found that the client carries it.
 func (r *Result) Warning(chunks float64) string {
 	if r.Disturbance() != "" {
-		return "calibration disturbed, it judges no trial: sweep calibrate --fresh"
+		return "calibration disturbed, it judges no trial: sweep doctor calibrate --fresh"
 	}
 	if limit := r.Limit(); limit <= 0 || chunks <= SafeShare*limit {
 		return ""

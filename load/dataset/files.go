@@ -109,7 +109,7 @@ func jsonlEntry(text []byte) (source.Entry, error) {
 		MaxTokens *int      `json:"max_tokens"`
 	}
 	if err := json.Unmarshal(text, &in); err != nil {
-		return source.Entry{}, jsonError(err)
+		return source.Entry{}, input.JSON(err)
 	}
 	e := source.Entry{Prompt: load.Prompt{Target: result.Unknown}}
 	switch {
@@ -193,7 +193,7 @@ func readShareGPT(r io.Reader) (entries []source.Entry, line int, err error) {
 		if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 			at = max(at, syntax.Offset)
 		}
-		return nil, lines.at(at), jsonError(err)
+		return nil, lines.at(at), input.JSON(err)
 	}
 	t, err := d.Token()
 	if err != nil {
@@ -237,20 +237,6 @@ func readShareGPT(r io.Reader) (entries []source.Entry, line int, err error) {
 		return fail(err)
 	}
 	return entries, lines.line, nil
-}
-
-// jsonError says the same in fewer words of encoding/json.
-func jsonError(err error) error {
-	var kind *json.UnmarshalTypeError
-	switch {
-	case errors.As(err, &kind) && kind.Field != "":
-		return fmt.Errorf("%q is a %s where a %s is due", kind.Field, kind.Value, kind.Type.Kind())
-	case errors.As(err, &kind):
-		return fmt.Errorf("a %s where an object is due", kind.Value)
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return errors.New("the file ends in the middle")
-	}
-	return err
 }
 
 // A lineReader keeps where its lines end, so that an offset can be given a

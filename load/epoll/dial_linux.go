@@ -6,7 +6,6 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -15,17 +14,10 @@ import (
 	"sweep.dev/sweep/load/wire"
 )
 
-const (
-	dialTimeout = 5 * time.Second
-	// dialsAtOnce keeps a thousand connections from overflowing the backlog of
-	// the server's listener, which would cost each of the lost ones a second.
-	dialsAtOnce = 32
-)
-
 // dial opens one connection and returns its file, which is then ours alone: the
 // runtime's poller does not know it.
 func (d *Driver) dial(ctx context.Context) (int, error) {
-	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	ctx, cancel := context.WithTimeout(ctx, wire.DialTimeout)
 	defer cancel()
 	open := d.cfg.Dial
 	if open == nil {
@@ -75,7 +67,7 @@ func (d *Driver) fill(ctx context.Context, n int, got func(fd int)) {
 	var mu sync.Mutex
 	var left atomic.Int64
 	left.Store(int64(n))
-	for range min(n, dialsAtOnce) {
+	for range min(n, wire.DialsAtOnce) {
 		workers.Go(func() {
 			for left.Add(-1) >= 0 {
 				fd, err := d.dial(ctx)

@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"sweep.dev/sweep/internal/polltest"
 	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/load/arrivals"
 	"sweep.dev/sweep/load/loadtest"
@@ -17,7 +18,10 @@ import (
 	"sweep.dev/sweep/result"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	polltest.Parallel(16)
+	goleak.VerifyTestMain(m)
+}
 
 func TestContract(t *testing.T) {
 	loadtest.Contract(t, func(t *testing.T, url string) load.Driver { return newDriver(t, chat(url)) })

@@ -81,10 +81,16 @@ func TestDriver_sameRows(t *testing.T) {
 					// Only an answer that hangs waits for the deadline: any other has the
 					// time that a busy machine needs.
 					sc.Deadline = time.Minute
-					if answer.Fault == loadtest.HangBeforeHeaders || answer.Fault == loadtest.HangMidStream {
+					hangs := answer.Fault == loadtest.HangBeforeHeaders || answer.Fault == loadtest.HangMidStream
+					if hangs {
 						sc.Deadline = time.Second
 					}
 					out, _ := drive(t, t.Context(), open(c), sc, load.Options{RequestID: "x"})
+					for _, r := range out {
+						if late := r.Sent - r.Scheduled; !hangs && late > sc.Deadline/2 {
+							t.Errorf("request %d was sent %v late: the one before it had ended", r.N, late)
+						}
+					}
 					if n := len(e.Requests()); n != 4 {
 						t.Errorf("the server saw %d requests for 4", n)
 					}

@@ -3,6 +3,8 @@ package epoll
 import (
 	"bytes"
 	"time"
+
+	"sweep.dev/sweep/load/wire"
 )
 
 // fetch takes the next request of an open loop and makes it ready.
@@ -73,7 +75,7 @@ func (l *loop) pick() *slot {
 		}
 		l.free = append(l.free, s)
 	}
-	l.spares = min(2*l.spares, maxSpare)
+	l.spares = min(2*l.spares, wire.MaxSpare)
 	return l.unused()
 }
 

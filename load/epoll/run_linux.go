@@ -30,12 +30,9 @@ const (
 	// yet: it is faster than people read.
 	chunksPerLoop   = 60_000
 	chunksPerStream = 100
-	// spareOpen is how many idle connections an open loop holds ready at
-	// first, and maxSpare at most. Few, because some servers (cpp-httplib)
-	// have a thread for each connection and few threads: an idle one takes
-	// away what a request needs.
-	spareOpen = 2
-	maxSpare  = 32
+	// manyStreams is from how many streams on the garbage of their preparation, a few
+	// kilobytes each, is collected before the load.
+	manyStreams = 256
 )
 
 func supported() error { return nil }
@@ -71,7 +68,7 @@ func (d *Driver) Run(ctx context.Context, src load.Source, rec load.Recorder, op
 	shape := src.Loop()
 	r := &run{
 		driver: d, ctx: ctx, base: base, opts: opts, src: src, rec: rec, open: shape.Open,
-		clock: stamp.NewClock(opts.Anchor), dialing: make(chan struct{}, dialsAtOnce),
+		clock: stamp.NewClock(opts.Anchor), dialing: make(chan struct{}, wire.DialsAtOnce),
 	}
 	streams := shape.Slots
 	if r.open {
@@ -224,8 +221,11 @@ func (r *run) prepareClosed(first, slots int) {
 	}
 	r.driver.fill(r.ctx, missing, give)
 	// Garbage of the preparation must not be collected during the load, nor count as
-	// the memory of its streams.
-	debug.FreeOSMemory()
+	// the memory of its streams. That of a few streams is not worth a collection,
+	// which costs more CPU than a short load.
+	if len(busy) >= manyStreams {
+		debug.FreeOSMemory()
+	}
 }
 
 // prepareOpen opens the connections that each loop begins with, and has the
@@ -237,8 +237,8 @@ func (r *run) prepareOpen(first int) {
 		l.rest(s)
 	}
 	for i, l := range r.loops {
-		l.spares = spareOpen
-		missing := spareOpen
+		l.spares = wire.SpareOpen
+		missing := wire.SpareOpen
 		if i == 0 && first >= 0 {
 			give(l, first)
 			missing--

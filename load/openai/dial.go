@@ -6,27 +6,11 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"sweep.dev/sweep/internal/netguard"
 	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/load/stamp"
 	"sweep.dev/sweep/load/wire"
-)
-
-const (
-	dialTimeout = 5 * time.Second
-	// dialsAtOnce keeps a thousand connections from overflowing the backlog of
-	// the server's listener, which would cost each of the lost ones a second.
-	dialsAtOnce = 32
-
-	// spareOpen is how many idle connections an open loop holds ready at
-	// first, and maxSpare at most. Few, because some servers (cpp-httplib)
-	// have a thread for each connection and few threads: an idle one takes
-	// away what a request needs. A closed loop has one for each slot and needs
-	// none.
-	spareOpen = 2
-	maxSpare  = 32
 )
 
 type dialFunc = func(ctx context.Context, network, addr string) (net.Conn, error)
@@ -119,7 +103,7 @@ func (d *dialer) pop() *conn {
 	defer d.mu.Unlock()
 	defer d.tell()
 	if len(d.spare) == 0 {
-		d.want = min(2*d.want, maxSpare)
+		d.want = min(2*d.want, wire.MaxSpare)
 		return nil
 	}
 	c := d.spare[0]
@@ -144,7 +128,7 @@ func (d *dialer) reserve(n int) {
 }
 
 func (d *dialer) connect(ctx context.Context) (*conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	ctx, cancel := context.WithTimeout(ctx, wire.DialTimeout)
 	defer cancel()
 	c, err := d.dial(ctx, "tcp", d.addr)
 	if err != nil {
@@ -222,7 +206,7 @@ func (d *dialer) fill(ctx context.Context, n int) {
 	var wg sync.WaitGroup
 	var left atomic.Int64
 	left.Store(int64(missing))
-	for range min(missing, dialsAtOnce) {
+	for range min(missing, wire.DialsAtOnce) {
 		wg.Go(func() {
 			for left.Add(-1) >= 0 {
 				c, err := d.connect(ctx)

@@ -138,7 +138,7 @@ func (r *run) open(loop load.Loop) {
 	defer timer.Close()
 	// The first request is made ready before the clock of the schedule starts.
 	p := r.next(0, nil)
-	r.warm(spareOpen, spareOpen)
+	r.warm(wire.SpareOpen, wire.SpareOpen)
 
 	seats := make(chan struct{}, limit)
 	idle := make(chan *prepared)

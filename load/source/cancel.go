@@ -6,7 +6,7 @@ import (
 	"math"
 	"time"
 
-	"sweep.dev/sweep/load/draw"
+	"sweep.dev/sweep/load/chance"
 	"sweep.dev/sweep/result"
 )
 
@@ -75,5 +75,5 @@ func (p *picker) picks(id int, share float64) bool {
 		k++
 	}
 	size := start(k+1) - start(k)
-	return id-start(k) == int(draw.Scramble(p.key^uint64(k))%uint64(size))
+	return id-start(k) == int(chance.Scramble(p.key^uint64(k))%uint64(size))
 }

@@ -6,12 +6,12 @@ import (
 	"fmt"
 
 	"sweep.dev/sweep/load/arrivals"
-	"sweep.dev/sweep/load/draw"
+	"sweep.dev/sweep/load/chance"
 )
 
 // rng returns a stream of its own for each purpose, which every cell of the same load
 // has in common.
-func (c *Config) rng(purpose string) *draw.Rand { return draw.New(c.common(purpose)) }
+func (c *Config) rng(purpose string) *chance.Rand { return chance.New(c.common(purpose)) }
 
 // common is what sets a purpose apart in all cells that put the same load on their
 // servers. Arrivals and lengths are the same there, so that a comparison of two

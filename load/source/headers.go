@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"strings"
 
-	"sweep.dev/sweep/internal/placeholder"
 	"sweep.dev/sweep/load"
+	"sweep.dev/sweep/load/placeholder"
 	"sweep.dev/sweep/result"
 )
 

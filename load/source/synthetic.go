@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"sweep.dev/sweep/load"
-	"sweep.dev/sweep/load/draw"
+	"sweep.dev/sweep/load/chance"
 	"sweep.dev/sweep/load/trace"
 	"sweep.dev/sweep/result"
 )
@@ -121,7 +121,7 @@ func (s *synthetic) writeBlocks(b *strings.Builder, names []uint32, words int) i
 }
 
 // lengths draws the tokens of a prompt and what to ask for.
-func (s *synthetic) lengths(r *draw.Rand, a ask) (tokens float64, maxTokens int) {
+func (s *synthetic) lengths(r *chance.Rand, a ask) (tokens float64, maxTokens int) {
 	switch {
 	case a.tokens > 0:
 		return float64(a.tokens), a.maxTokens
@@ -134,7 +134,7 @@ func (s *synthetic) lengths(r *draw.Rand, a ask) (tokens float64, maxTokens int)
 
 // length draws the tokens of a prompt. What a tail would make absurd is cut at
 // ten times the mean.
-func (s *synthetic) length(r *draw.Rand) float64 {
+func (s *synthetic) length(r *chance.Rand) float64 {
 	mean := float64(s.InputTokens)
 	sd := s.Spread * mean
 	x := mean

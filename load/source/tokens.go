@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"sweep.dev/sweep/load"
-	"sweep.dev/sweep/load/draw"
+	"sweep.dev/sweep/load/chance"
 	"sweep.dev/sweep/result"
 )
 
@@ -104,7 +104,7 @@ func newScribe(c *Config, phase result.Phase) scribe {
 
 // write writes the marker of id, or what of it fits, and then words drawn for id.
 func (w *scribe) write(b *strings.Builder, id uint64, words int) {
-	mark := draw.Scramble(w.key ^ id ^ w.salt)
+	mark := chance.Scramble(w.key ^ id ^ w.salt)
 	r := w.rng(id ^ 1<<63)
 	var pick uint64
 	list := w.starts
@@ -136,12 +136,12 @@ func (w *scribe) text(id uint64, words int) string {
 }
 
 // rng returns a stream of its own for each id, for the words of its text.
-func (w *scribe) rng(id uint64) *draw.Rand { return stream(w.key, w.lo, id) }
+func (w *scribe) rng(id uint64) *chance.Rand { return stream(w.key, w.lo, id) }
 
 // chance is that of what the cells of one load have in common: lengths, and which
 // request has what.
-func (w *scribe) chance(id uint64) *draw.Rand { return stream(w.common[0], w.common[1], id) }
+func (w *scribe) chance(id uint64) *chance.Rand { return stream(w.common[0], w.common[1], id) }
 
-func stream(hi, lo, id uint64) *draw.Rand {
-	return draw.New(lo, draw.Scramble(id^bits.RotateLeft64(hi, 32)))
+func stream(hi, lo, id uint64) *chance.Rand {
+	return chance.New(lo, chance.Scramble(id^bits.RotateLeft64(hi, 32)))
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -117,8 +118,8 @@ func everyCut(t *testing.T, in string, want []event) {
 		if err != nil {
 			t.Fatalf("%s: %v", how, err)
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Fatalf("%s (-want +got):\n%s", how, diff)
+		if !slices.Equal(want, got) { // cmp alone takes a hundred times as long
+			t.Fatalf("%s (-want +got):\n%s", how, cmp.Diff(want, got))
 		}
 	}
 	for i := range len(in) + 1 {

@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"sweep.dev/sweep/load/draw"
+	"sweep.dev/sweep/load/chance"
 	"sweep.dev/sweep/load/source"
 	"sweep.dev/sweep/result"
 )
@@ -16,7 +16,7 @@ import (
 func (l *Learner) sample(ctx context.Context, s shape) (*vocabulary, *source.Overhead, error) {
 	words := source.Vocabulary()
 	texts, xs := []string{join(words[0], join(words...))}, []float64{float64(1 + len(words))}
-	r := draw.New(7, 8)
+	r := chance.New(7, 8)
 	for i, n := range []int{1, 12, 64} {
 		from := vocabulary{words: words, starts: words[i+1 : i+2]}
 		texts, xs = append(texts, from.text(r, n)), append(xs, float64(n))

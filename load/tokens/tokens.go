@@ -18,7 +18,7 @@ import (
 	"sync/atomic"
 
 	"sweep.dev/sweep/load"
-	"sweep.dev/sweep/load/draw"
+	"sweep.dev/sweep/load/chance"
 	"sweep.dev/sweep/load/source"
 	"sweep.dev/sweep/load/wire"
 	"sweep.dev/sweep/result"
@@ -206,7 +206,7 @@ func (l *Learner) overhead(ctx context.Context, s shape, system string) (o sourc
 
 // beside is what the server counts of prompts beyond their words.
 func (l *Learner) beside(ctx context.Context, s shape, system string, lengths [][]int) ([]int, error) {
-	r := draw.New(5, uint64(len(lengths)))
+	r := chance.New(5, uint64(len(lengths)))
 	prompts := make([]load.Prompt, len(lengths))
 	words := make([]float64, len(lengths))
 	for i, turns := range lengths {

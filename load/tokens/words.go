@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"sweep.dev/sweep/load/draw"
+	"sweep.dev/sweep/load/chance"
 )
 
 // Bounds of the search for words.
@@ -181,7 +181,7 @@ func unmerged(ctx context.Context, fits fitter, words []string, enough int) ([]s
 
 // additive says whether whole texts have as many tokens as words.
 func additive(ctx context.Context, count counter, v *vocabulary, beside, longest int) (bool, error) {
-	r := draw.New(1, 2)
+	r := chance.New(1, 2)
 	var texts []string
 	var lengths []int
 	for _, n := range []int{1, 2, 17, longest / 4, longest / 2, longest, longest} {
@@ -200,7 +200,7 @@ func additive(ctx context.Context, count counter, v *vocabulary, beside, longest
 }
 
 // text is a text of so many words drawn from v.
-func (v *vocabulary) text(r *draw.Rand, words int) string {
+func (v *vocabulary) text(r *chance.Rand, words int) string {
 	list := make([]string, words)
 	for i := range list {
 		from := v.words
@@ -216,7 +216,7 @@ func (v *vocabulary) text(r *draw.Rand, words int) string {
 // several lengths.
 func fit(ctx context.Context, count counter, candidates []string, longest int) (*vocabulary, error) {
 	v := &vocabulary{words: candidates, starts: candidates}
-	r := draw.New(3, 4)
+	r := chance.New(3, 4)
 	var texts []string
 	var xs []float64
 	for i := range 16 {

@@ -6,7 +6,7 @@ import (
 	"math"
 	"time"
 
-	"sweep.dev/sweep/load/draw"
+	"sweep.dev/sweep/load/chance"
 )
 
 // A Replay sends request i when row i says, and ends with the last row. It is a
@@ -52,7 +52,7 @@ func (p Replay) Length() time.Duration {
 func (p Replay) Count(time.Duration) (n float64, exact bool) { return float64(len(p.Rows)), true }
 
 // Due returns the times in order, one a call; false is the end.
-func (p Replay) Due(*draw.Rand) func() (time.Duration, bool) {
+func (p Replay) Due(*chance.Rand) func() (time.Duration, bool) {
 	i := 0
 	return func() (time.Duration, bool) {
 		if i == len(p.Rows) {

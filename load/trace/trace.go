@@ -218,7 +218,7 @@ func (jsonTimes) row(line []byte) (Row, bool, error) {
 		Timestamp json.RawMessage `json:"timestamp"`
 	}
 	if err := json.Unmarshal(line, &in); err != nil {
-		return Row{}, false, jsonError(err)
+		return Row{}, false, input.JSON(err)
 	}
 	if in.Timestamp == nil {
 		return Row{}, false, errors.New(`no "timestamp"`)
@@ -237,7 +237,7 @@ func (p *mooncake) row(line []byte) (Row, bool, error) {
 		HashIDs      []int64      `json:"hash_ids"`
 	}
 	if err := json.Unmarshal(line, &in); err != nil {
-		return Row{}, false, jsonError(err)
+		return Row{}, false, input.JSON(err)
 	}
 	switch {
 	case in.Timestamp == nil:
@@ -370,18 +370,4 @@ func wallClock(s string) (time.Duration, error) {
 		}
 	}
 	return 0, errors.New("the time is not a date and a time")
-}
-
-// jsonError says the same in fewer words of encoding/json.
-func jsonError(err error) error {
-	if kind, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		if kind.Field == "" {
-			return fmt.Errorf("a %s where an object is due", kind.Value)
-		}
-		return fmt.Errorf("%q is a %s where a %s is due", kind.Field, kind.Value, kind.Type.Kind())
-	}
-	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
-		return syntax
-	}
-	return errors.New("a field is not a number") // what encoding/json says here quotes the file
 }

@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"sweep.dev/sweep/load"
 )
@@ -23,6 +24,21 @@ const (
 	// DefaultMaxResponse bounds one answer in bytes.
 	DefaultMaxResponse = 64 << 20
 	MaxErrorBody       = 64 << 10
+)
+
+// Bounds of the connections of a driver.
+const (
+	DialTimeout = 5 * time.Second
+	// DialsAtOnce keeps a thousand connections from overflowing the backlog of
+	// the server's listener, which would cost each of the lost ones a second.
+	DialsAtOnce = 32
+	// SpareOpen is how many idle connections an open loop holds ready at
+	// first, and MaxSpare at most. Few, because some servers (cpp-httplib)
+	// have a thread for each connection and few threads: an idle one takes
+	// away what a request needs. A closed loop has one for each slot and needs
+	// none.
+	SpareOpen = 2
+	MaxSpare  = 32
 )
 
 // Config is a server and how it is to be asked. BaseURL and Model must be set;

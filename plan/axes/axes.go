@@ -104,7 +104,7 @@ func table() []Kind {
 		},
 		{
 			name: "gpu", server: true, bare: true, text: func(d *Draft) *string { return &d.Server.GPU },
-			doc: "GPUs by their names in the catalogue (sweep gpus); a free label on backends that do not choose hardware.",
+			doc: "GPUs by their names in the catalogue (sweep list gpus); a free label on backends that do not choose hardware.",
 		},
 		{
 			name: "gpu_count", short: "gpus", server: true, bounds: counted("GPUs", engine.MaxGPUs), count: func(d *Draft) *int { return &d.GPUs },

@@ -8,10 +8,11 @@ import (
 	"strconv"
 	"strings"
 
-	"sweep.dev/sweep/internal/meant"
+	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/internal/syntax"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/plan/axes"
+	"sweep.dev/sweep/result/meant"
 )
 
 // A Cell is what can be said of a cell to find it.
@@ -134,7 +135,7 @@ func (t term) compile(cells []Cell) (func(Cell) bool, error) {
 	if match := t.matching(cells, of); match != nil {
 		return match, nil
 	}
-	return nil, fmt.Errorf("no cell has %s: the run has %s", t, list(values(cells, of)))
+	return nil, fmt.Errorf("no cell has %s: the run has %s", t, humanize.List(values(cells, of), mostListed))
 }
 
 // bare is compile for a value without a name.
@@ -144,7 +145,7 @@ func (t term) bare(cells []Cell) (func(Cell) bool, error) {
 		return match, nil
 	}
 	known := values(cells, of)
-	err := fmt.Errorf("no cell is %q: it is no id, and no engine, model or GPU of the run, which has %s", t.value, list(known))
+	err := fmt.Errorf("no cell is %q: it is no id, and no engine, model or GPU of the run, which has %s", t.value, humanize.List(known, mostListed))
 	if near := syntax.Nearest(t.value, known); near != "" {
 		err = fmt.Errorf("no cell is %q; did you mean %q?", t.value, near)
 	} else if _, numeric := strconv.ParseFloat(t.value, 64); numeric == nil {
@@ -204,12 +205,12 @@ func columnOf(name string, cells []Cell) (string, error) {
 		}
 	}
 	if len(tries) > 0 && !strings.HasPrefix(tries[0], "arg_") {
-		return "", fmt.Errorf("%s is no axis of this run: its cells differ in %s", tries[0], list(known))
+		return "", fmt.Errorf("%s is no axis of this run: its cells differ in %s", tries[0], humanize.List(known, mostListed))
 	}
 	if near := meant.Column(name, known); near != "" {
 		return "", fmt.Errorf("no axis %q; did you mean %q?", name, near)
 	}
-	return "", fmt.Errorf("no axis %q: the cells of this run have %s", name, list(known))
+	return "", fmt.Errorf("no axis %q: the cells of this run have %s", name, humanize.List(known, mostListed))
 }
 
 // columns are those of the axes that any cell has, in their order.
@@ -240,13 +241,6 @@ func values(cells []Cell, of func(Setting) bool) []string {
 
 // mostListed bounds the values that an error lists.
 const mostListed = 12
-
-func list(texts []string) string {
-	if len(texts) > mostListed {
-		return strings.Join(texts[:mostListed], ", ") + fmt.Sprintf(" and %d more", len(texts)-mostListed)
-	}
-	return strings.Join(texts, ", ")
-}
 
 // example is a term that finds the first cell.
 func example(cells []Cell) string {

@@ -6,19 +6,20 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 
 	"sweep.dev/sweep/internal/fieldtag"
 	"sweep.dev/sweep/internal/manifest"
-	"sweep.dev/sweep/internal/meant"
 	"sweep.dev/sweep/internal/syntax"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/plan/axes"
 	"sweep.dev/sweep/plan/internal/strict"
+	"sweep.dev/sweep/result/meant"
 )
 
 func (l *loader) decode() *plan.Plan {
 	l.Env = &strict.Env{Lookup: l.opts.LookupEnv, Allow: l.opts.AllowEnv}
-	l.Elsewhere = sections(reflect.TypeFor[plan.Plan]())
+	l.Elsewhere = sections()
 	l.Special = map[reflect.Type]func(*syntax.Node, reflect.Value, string){
 		reflect.TypeFor[plan.Matrix](): func(n *syntax.Node, v reflect.Value, _ string) {
 			v.Set(reflect.ValueOf(l.matrix(n)))
@@ -56,9 +57,9 @@ func (l *loader) decode() *plan.Plan {
 
 // sections finds the path of a key by its name alone, or by one that is a single
 // slip from it: the one nearest to the top where several sections have it.
-func sections(t reflect.Type) func(key string) (path, hint string) {
+var sections = sync.OnceValue(func() func(key string) (path, hint string) {
 	paths := make(map[string]string)
-	for _, path := range slices.Concat(keyPaths(t, ""), keyPaths(reflect.TypeFor[plan.Engine](), "engines.<name>.")) {
+	for _, path := range slices.Concat(keyPaths(reflect.TypeFor[plan.Plan](), ""), keyPaths(reflect.TypeFor[plan.Engine](), "engines.<name>.")) {
 		key := path[strings.LastIndex(path, ".")+1:]
 		if old, ok := paths[key]; !ok || strings.Count(path, ".") < strings.Count(old, ".") {
 			paths[key] = path
@@ -79,7 +80,7 @@ func sections(t reflect.Type) func(key string) (path, hint string) {
 		}
 		return paths[key], hint
 	}
-}
+})
 
 // keyPaths are the paths of the keys of t, below where, in their order.
 func keyPaths(t reflect.Type, where string) []string {
@@ -118,7 +119,7 @@ func KeyPath(name string) string {
 	if path := meant.Setting(name); path != "" {
 		return path
 	}
-	path, _ := sections(reflect.TypeFor[plan.Plan]())(name)
+	path, _ := sections()(name)
 	return path
 }
 

@@ -8,7 +8,7 @@ import (
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/plan/axes"
 	"sweep.dev/sweep/plan/internal/file"
-	"sweep.dev/sweep/result/validity"
+	"sweep.dev/sweep/result/bounds"
 )
 
 // defaults is what a plan is decoded over. A section that a plan need not have
@@ -27,7 +27,7 @@ func defaults() plan.Plan {
 			Stream:   &stream,
 			Prompts:  plan.Prompts{Kind: plan.PromptsSynthetic},
 		},
-		Validity: validity.Defaults(),
+		Validity: bounds.Defaults(),
 		Budget:   &plan.Budget{MaxPodLifetime: 6 * time.Hour},
 		Timeouts: plan.Timeouts{
 			Request: 5 * time.Minute,

@@ -6,10 +6,10 @@ import (
 	"strconv"
 
 	"sweep.dev/sweep/internal/syntax"
+	"sweep.dev/sweep/judge/search"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/plan/axes"
 	"sweep.dev/sweep/plan/internal/strict"
-	"sweep.dev/sweep/search"
 )
 
 // withLevels is the tree of a plan with the levels of its search as an axis of the matrix,

@@ -2,11 +2,9 @@ package planfile
 
 import (
 	"fmt"
-	"math"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime/debug"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -60,65 +58,35 @@ func nested(n int) string {
 	return b.String()
 }
 
-// TestBombs reads each of them in a child whose heap may hold 200 MB: the
-// runtime's own limit is soft, so the child watches it.
+// TestBombs bounds the work that each of them makes, by what it allocates in all. What is
+// in memory at once is no more.
 func TestBombs(t *testing.T) {
-	if os.Getenv("PLAN_TEST_BOMB") != "" {
-		bombChild(t)
-		return
-	}
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	const bytes, allocations = 200 << 20, 1_500_000
+	_, _ = Parse("p", ".", []byte(simple), testOptions()) // makes what a process makes once
 	dir := t.TempDir()
 	for name, text := range bombs() {
 		file := filepath.Join(dir, strings.ReplaceAll(name, " ", "_"))
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		cmd := exec.CommandContext(t.Context(), exe, "-test.run=^TestBombs$")
-		cmd.Env = append(os.Environ(), "PLAN_TEST_BOMB="+file, "GOMEMLIMIT=150MiB")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Errorf("%s: %v\n%.2000s", name, err, out)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := Open(file, testOptions())
+		runtime.ReadMemStats(&after)
+		d, ok := plan.IsDiagnostics(err)
+		if !ok {
+			t.Fatalf("%s: error = %v, want diagnostics", name, err)
+		}
+		if len(d.List) > 100 {
+			t.Errorf("%s: %d diagnostics", name, len(d.List))
+		}
+		if n := after.TotalAlloc - before.TotalAlloc; n > bytes {
+			t.Errorf("%s: it allocated %d MB in all, want %d at most", name, n>>20, bytes>>20)
+		}
+		if n := after.Mallocs - before.Mallocs; n > allocations {
+			t.Errorf("%s: it allocated %d times, want %d at most", name, n, allocations)
 		}
 	}
-}
-
-func bombChild(t *testing.T) {
-	// There is no portable way to ask how much of an address space of 200 MB the
-	// program leaves. A limit on the most memory allocated at once is near enough,
-	// and exact to read.
-	if debug.SetMemoryLimit(-1) == math.MaxInt64 {
-		t.Fatal("GOMEMLIMIT is not set")
-	}
-	_, err := Open(os.Getenv("PLAN_TEST_BOMB"), testOptions())
-	d, ok := plan.IsDiagnostics(err)
-	if !ok {
-		t.Fatalf("error = %v, want diagnostics", err)
-	}
-	if len(d.List) > 100 {
-		t.Errorf("%d diagnostics", len(d.List))
-	}
-	if peak := peakBytes(t); peak > 200<<20 {
-		t.Errorf("the process needed %d MB", peak>>20)
-	}
-}
-
-// peakBytes is the most memory that this process ever had, by the kernel.
-func peakBytes(t *testing.T) int64 {
-	t.Helper()
-	status, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		return 0 // no such file here: the limit of the heap is all there is
-	}
-	for line := range strings.Lines(string(status)) {
-		var kb int64
-		if n, _ := fmt.Sscanf(line, "VmHWM: %d kB", &kb); n == 1 {
-			return kb << 10
-		}
-	}
-	return 0
 }
 
 func TestMaxCells(t *testing.T) {

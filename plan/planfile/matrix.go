@@ -6,11 +6,11 @@ import (
 	"strings"
 
 	"sweep.dev/sweep/engine"
-	"sweep.dev/sweep/internal/meant"
 	"sweep.dev/sweep/internal/syntax"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/plan/axes"
 	"sweep.dev/sweep/plan/internal/strict"
+	"sweep.dev/sweep/result/meant"
 )
 
 // matrix decodes the matrix of a plan.

@@ -2,9 +2,11 @@ package planfile
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -31,15 +33,22 @@ func open(t testing.TB, file string) *plan.Plan {
 	return p
 }
 
+// whole is the plan of which all is printed, with its defaults. Of the others its golden file
+// has what differs, so that a changed default changes one file.
+const whole = "testdata/ok/minimal.yaml"
+
 // TestOK holds what each good plan means: the cells with their ids and
 // digests, in the order in which they run, and the resolved plan to the byte.
 // A change here breaks resume and comparisons for everybody.
 func TestOK(t *testing.T) {
+	base := resolvedTree(t, open(t, whole))
 	for _, file := range corpus(t, "testdata/ok/*.yaml") {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
 			p := open(t, file)
 			var b strings.Builder
-			fmt.Fprintf(&b, "plan %s\n", p.Digest())
+			if file == whole { // the digest is of all that is resolved
+				fmt.Fprintf(&b, "plan %s\n", p.Digest())
+			}
 			said := map[string]bool{}
 			for _, c := range p.Cells() {
 				if l := c.LoadName(); !said[l] {
@@ -57,14 +66,66 @@ func TestOK(t *testing.T) {
 					b.WriteByte('\n')
 				}
 			}
-			resolved, err := p.Resolved()
-			if err != nil {
-				t.Fatal(err)
+			tree := resolvedTree(t, p)
+			if file != whole {
+				tree = differing(tree, base)
 			}
-			b.Write(resolved)
+			b.WriteString(indented(t, tree))
 			golden(t, strings.TrimSuffix(file, ".yaml")+".golden", b.String())
 		})
 	}
+}
+
+// resolvedTree is the resolved plan, which is canonical: [indented] makes the same text of it.
+func resolvedTree(t *testing.T, p *plan.Plan) any {
+	t.Helper()
+	text, err := p.Resolved()
+	if err != nil {
+		t.Fatal(err)
+	}
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	var tree any
+	if err := decoder.Decode(&tree); err != nil {
+		t.Fatal(err)
+	}
+	if indented(t, tree) != string(text) {
+		t.Errorf("the resolved plan is not canonical:\n%s", text)
+	}
+	return tree
+}
+
+func indented(t *testing.T, tree any) string {
+	t.Helper()
+	var b strings.Builder
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(tree); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// differing is v less what base has too. What base alone has is null.
+func differing(v, base any) any {
+	of, ok := v.(map[string]any)
+	from, both := base.(map[string]any)
+	if !ok || !both {
+		return v
+	}
+	rest := map[string]any{}
+	for key, value := range of {
+		if !reflect.DeepEqual(value, from[key]) {
+			rest[key] = differing(value, from[key])
+		}
+	}
+	for key := range from {
+		if _, ok := of[key]; !ok {
+			rest[key] = nil
+		}
+	}
+	return rest
 }
 
 // TestResolved_noSecrets holds that nothing of the environment's secrets gets

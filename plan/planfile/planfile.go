@@ -11,8 +11,8 @@ import (
 	"slices"
 	"strings"
 
-	"sweep.dev/sweep/catalog"
 	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/engine/catalog"
 	"sweep.dev/sweep/internal/input"
 	"sweep.dev/sweep/internal/manifest"
 	"sweep.dev/sweep/internal/syntax"
@@ -29,6 +29,7 @@ type Options struct {
 	Vocabulary plan.Vocabulary
 	Set        []string    // --set path=value, in order
 	AllowEnv   []string    // further variables that ${VAR} may name
+	SendEnv    []string    // NAME=HOST: where variables may go, beyond the rules
 	MaxCells   int         // 0 is 10,000
 	Engines    *engine.Set // nil is the built-in ones
 	// EngineFiles are paths of further engine profiles (--engine-file), beside
@@ -100,7 +101,7 @@ func Parse(name, dir string, src []byte, opts Options) (*plan.Plan, error) {
 	}
 	p.Complete(plan.Rest{
 		Source: src, Set: opts.Set, Cells: c.Cells, Deployments: cells.Deployments(p, c.Cells), Columns: l.columns,
-		Config: l.config, EngineTexts: l.texts, Manifests: l.manifests, Engines: l.profile, Env: l.Env,
+		Config: l.config, EngineTexts: l.texts, Manifests: l.manifests, Engines: l.profile, Env: l.Env, SendEnv: opts.SendEnv,
 	})
 	return p, nil
 }

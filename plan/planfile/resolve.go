@@ -15,9 +15,9 @@ import (
 	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/internal/input"
 	"sweep.dev/sweep/internal/syntax"
+	"sweep.dev/sweep/judge/quality"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/plan/internal/strict"
-	"sweep.dev/sweep/quality"
 	"sweep.dev/sweep/result"
 )
 

@@ -8,13 +8,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sweep.dev/sweep/internal/fieldtag"
-	"sweep.dev/sweep/result/validity"
+	"sweep.dev/sweep/result/bounds"
 )
 
 // A plan that says nothing of validity has the defaults, and each of its keys
 // moves the bound of its name alone: also to 0, if that is a bound.
 func TestValidity(t *testing.T) {
-	parsed := func(keys string) validity.Bounds {
+	parsed := func(keys string) bounds.Bounds {
 		t.Helper()
 		p, err := Parse("plan.yaml", "", []byte(simple+"validity: {"+keys+"}\n"), testOptions())
 		if err != nil {
@@ -22,10 +22,10 @@ func TestValidity(t *testing.T) {
 		}
 		return p.Validity
 	}
-	if diff := cmp.Diff(validity.Defaults(), parsed("")); diff != "" {
+	if diff := cmp.Diff(bounds.Defaults(), parsed("")); diff != "" {
 		t.Errorf("- the defaults, + the plan's:\n%s", diff)
 	}
-	for _, f := range fieldtag.Of(reflect.TypeFor[validity.Bounds]()) {
+	for _, f := range fieldtag.Of(reflect.TypeFor[bounds.Bounds]()) {
 		values := map[string]any{"0.5": 0.5, "50%": 0.5}
 		if f.Outside(0) == "" {
 			values["0"] = 0.0
@@ -37,7 +37,7 @@ func TestValidity(t *testing.T) {
 			values = map[string]any{"0": new(int)}
 		}
 		for text, value := range values {
-			want := validity.Defaults()
+			want := bounds.Defaults()
 			reflect.ValueOf(&want).Elem().Field(f.Index).Set(reflect.ValueOf(value))
 			if diff := cmp.Diff(want, parsed(f.Key+": "+text)); diff != "" {
 				t.Errorf("%s: %s:\n%s", f.Key, text, diff)

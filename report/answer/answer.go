@@ -10,11 +10,10 @@ import (
 
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/report"
-	"sweep.dev/sweep/report/across"
-	"sweep.dev/sweep/report/capacity"
 	"sweep.dev/sweep/report/compare"
-	"sweep.dev/sweep/report/details"
-	"sweep.dev/sweep/report/turns"
+	"sweep.dev/sweep/report/compare/turns"
+	"sweep.dev/sweep/report/conclude"
+	"sweep.dev/sweep/report/view"
 	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/rundir"
 )
@@ -84,9 +83,9 @@ type Turns struct {
 
 // A TurnsSide is one value against the baseline, whose rows are base.
 type TurnsSide struct {
-	Value string        `json:"value"`
-	Cells []across.Cell `json:"cells"`
-	Left  []across.Left `json:"not_compared"`
+	Value string         `json:"value"`
+	Cells []compare.Cell `json:"cells"`
+	Left  []compare.Left `json:"not_compared"`
 }
 
 // A Search is what a search found for one objective of the plan.
@@ -120,9 +119,9 @@ type OnDevice struct {
 }
 
 // searches are those of a run.
-func searches(run *report.Run) []Search {
+func searches(v *view.View) []Search {
 	all := []Search{}
-	for _, c := range capacity.Of(run) {
+	for _, c := range v.Capacity() {
 		s := Search{
 			About: c.Of.Label, Axis: c.Of.Axis, Objective: c.Objective, Expr: c.Expr, Confidence: c.Of.Confidence,
 			Capacity: c.Capacity, Point: c.Point, FailsAt: c.FailsAt, Missed: append([]string{}, c.Missed...),
@@ -171,31 +170,32 @@ type Money struct {
 
 // Of is the answer of a run.
 func Of(run *report.Run) *Answer {
-	p, m := details.PartsOf(run), run.State.Manifest
+	v, m := view.Of(run), run.State.Manifest
 	a := &Answer{
 		Version: Version, RunID: m.RunID, Plan: m.Plan, Digest: m.PlanDigest, Finished: run.State.Finished,
 		Trials: map[string]int{}, Cells: map[string]int{}, Claims: []Claim{}, Open: []Open{}, ToDecide: []string{},
-		Next: run.Next(), Money: money(run), Searches: searches(run), Quality: qualityOf(run.Dir),
+		Next: run.Next(), Money: money(run), Searches: searches(v), Quality: qualityOf(v),
 	}
-	a.count(run, p.Set.Points)
-	if t := p.Turns; t != nil {
+	a.count(v)
+	t := v.Turns()
+	if t != nil {
 		a.Turns = &Turns{Axis: t.Axis, Baseline: t.Baseline, Drift: t.Drift, Sides: []TurnsSide{}}
 		for _, s := range t.Sides {
 			a.Turns.Sides = append(a.Turns.Sides, TurnsSide{s.Value, s.Cells, s.Left})
 		}
 	}
-	for _, said := range p.Claims {
+	for _, said := range v.Claims() {
 		c := claim(said)
 		a.Claims = append(a.Claims, c)
 		switch said.Answer {
-		case compare.Tied:
+		case conclude.Tied:
 			open := Open{Question: c.Question, About: c.About, Why: c.Text, Cells: []string{}}
 			for _, p := range c.Places {
 				open.Cells = append(open.Cells, p.Cell)
 			}
 			a.Open = append(a.Open, open)
 			continue
-		case compare.NotDecided:
+		case conclude.NotDecided:
 		default:
 			continue
 		}
@@ -205,8 +205,8 @@ func Of(run *report.Run) *Answer {
 			}
 		}
 	}
-	a.Open = append(a.Open, untold(p.Turns)...)
-	if command := run.Resume(p.Set.Undecided()); command != "" {
+	a.Open = append(a.Open, untold(t)...)
+	if command := run.Resume(v.Set.Undecided()); command != "" {
 		a.ToDecide = append(a.ToDecide, command)
 	}
 	return a
@@ -260,32 +260,28 @@ func join(side, why string) string {
 }
 
 // count counts trials by status and cells by verdict, and the simulated ones.
-func (a *Answer) count(run *report.Run, points []*compare.Point) {
-	simulated, known := 0, 0
-	for _, t := range run.Trials {
+func (a *Answer) count(v *view.View) {
+	for _, t := range v.Trials {
 		status := "pending"
 		if t.Outcome != nil {
-			known++
 			status, _ = t.Outcome.Row[col.Status].(string)
-			if t.Outcome.Row[col.Simulated] == true {
-				simulated++
-			}
 		}
 		a.Trials[status]++
 	}
-	a.Simulated = "some"
-	switch simulated {
+	switch n := v.Tally(); n.Simulated {
 	case 0:
 		a.Simulated = "none"
-	case known:
+	case n.Done:
 		a.Simulated = "all"
+	default:
+		a.Simulated = "some"
 	}
-	for _, p := range points {
+	for _, p := range v.Set.Points {
 		a.Cells[string(p.Verdict)]++
 	}
 }
 
-func claim(said details.Said) Claim {
+func claim(said view.Said) Claim {
 	c := Claim{
 		Question: string(said.Question), About: said.About, Answer: string(said.Answer), Text: said.Text,
 		Measure: said.Measure.ID(), Loads: append([]float64{}, said.Loads...), Places: []Place{}, Left: []Left{},

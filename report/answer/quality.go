@@ -2,6 +2,7 @@ package answer
 
 import (
 	"sweep.dev/sweep/report/paired"
+	"sweep.dev/sweep/report/view"
 )
 
 // Quality is how the deployments answered the prompts of a plan with quality.
@@ -31,12 +32,11 @@ type QualityAgainst struct {
 	Text string `json:"text"` // the same in words, as in summary.md
 }
 
-// qualityOf is that of a run directory; nil if its plan has no quality, or the directory
-// cannot be listed.
-func qualityOf(dir string) *Quality {
-	p, err := paired.Read(dir)
-	if err != nil {
-		return &Quality{Servers: []Score{}, Comparisons: []QualityAgainst{}, Unread: []string{err.Error()}}
+// qualityOf is that of a run; nil if its plan has no quality.
+func qualityOf(v *view.View) *Quality {
+	p, unread := v.Quality()
+	if unread != "" {
+		return &Quality{Servers: []Score{}, Comparisons: []QualityAgainst{}, Unread: []string{unread}}
 	}
 	if p == nil {
 		return nil

@@ -6,8 +6,10 @@ import (
 	"testing"
 
 	"sweep.dev/sweep/internal/schematest"
-	"sweep.dev/sweep/quality"
+	"sweep.dev/sweep/judge/quality"
+	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/report/reporttest"
+	"sweep.dev/sweep/report/view"
 	"sweep.dev/sweep/schemas"
 )
 
@@ -24,7 +26,7 @@ func TestQualityOf(t *testing.T) {
 			List:   []quality.Answer{{Item: "0", Right: new(true)}},
 		}
 		reporttest.Answers(t, dir, 1, a)
-		got, err := json.Marshal(qualityOf(dir))
+		got, err := json.Marshal(qualityOf(&view.View{Run: &report.Run{Dir: dir}}))
 		if err != nil || !strings.Contains(string(got), want) {
 			t.Errorf("%q: %s, %v, want %s", source, got, err, want)
 		}
@@ -50,7 +52,7 @@ func TestQualityOf_schema(t *testing.T) {
 				List:   reporttest.Answered(answers),
 			})
 		}
-		q := qualityOf(dir)
+		q := qualityOf(&view.View{Run: &report.Run{Dir: dir}})
 		schematest.Holds(t, schema, q)
 		got, err := json.Marshal(q)
 		if err != nil || !strings.Contains(string(got), want) {

@@ -13,11 +13,11 @@ import (
 	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/report"
-	"sweep.dev/sweep/report/compare"
+	"sweep.dev/sweep/report/conclude"
 	"sweep.dev/sweep/report/draw"
+	"sweep.dev/sweep/report/view"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
-	"sweep.dev/sweep/result/finding"
 )
 
 // width is how long a line may be: a row's remark that would pass it has a line of its
@@ -27,15 +27,14 @@ const width = 80
 // Write writes the table of a run whose cells differ in their load alone, and the
 // sentences below it.
 func Write(w io.Writer, r *report.Run, style draw.Style) error {
-	set := r.Conclude()
-	lines := make([]row, 0, len(set.Points)+1)
-	lines = append(lines, header(set.Points))
-	for _, p := range set.Points {
+	v := view.Of(r)
+	lines := []row{header(v.Set.Points)}
+	for _, p := range v.Set.Points {
 		lines = append(lines, rowOf(p))
 	}
 	t := table{w: w, style: style}
 	t.rows(lines)
-	for _, text := range sentences(set, lines[1:]) {
+	for _, text := range sentences(v, lines[1:]) {
 		t.line(text)
 	}
 	return t.err
@@ -45,25 +44,25 @@ func Write(w io.Writer, r *report.Run, style draw.Style) error {
 type row struct {
 	texts   []string
 	remark  string
-	verdict compare.Verdict
+	verdict conclude.Verdict
 	open    bool // the p95 of TTFT has no interval
 }
 
 // The columns between the load and the requests.
 var measures = []struct {
 	name    string
-	measure compare.Measure
+	measure conclude.Measure
 }{
-	{"tok/s", compare.TokenRate},
-	{"/user", compare.Measure{Column: col.P50UserTokS}},
-	{"TTFT p50", compare.Measure{Column: col.Latency("p50", "ttft")}},
-	{"p95", compare.FirstToken},
-	{"TPOT p50", compare.Measure{Column: col.Latency("p50", "tpot")}},
-	{"p95", compare.Measure{Column: col.Latency("p95", "tpot")}},
+	{"tok/s", conclude.TokenRate},
+	{"/user", conclude.Measure{Column: col.P50UserTokS}},
+	{"TTFT p50", conclude.Measure{Column: col.Latency("p50", "ttft")}},
+	{"p95", conclude.FirstToken},
+	{"TPOT p50", conclude.Measure{Column: col.Latency("p50", "tpot")}},
+	{"p95", conclude.Measure{Column: col.Latency("p95", "tpot")}},
 }
 
 // header names the columns. The first is that of the load.
-func header(points []*compare.Point) row {
+func header(points []*conclude.Point) row {
 	load := "conc"
 	if len(points) > 0 && points[0].Cell.Value(col.RequestRate) != nil {
 		load = "req/s"
@@ -76,8 +75,8 @@ func header(points []*compare.Point) row {
 	return h
 }
 
-func rowOf(p *compare.Point) row {
-	line := row{texts: []string{humanize.Figure(compare.Load(p.Cell))}, remark: remark(p), verdict: p.Verdict}
+func rowOf(p *conclude.Point) row {
+	line := row{texts: []string{humanize.Figure(conclude.Load(p.Cell))}, remark: remark(p), verdict: p.Verdict}
 	for _, m := range measures {
 		text := "-"
 		if v, ok := p.Average(m.measure); ok {
@@ -105,9 +104,9 @@ const unknown = " ±?"
 
 // margin is how far the p95 of TTFT may be from its figure: the farther end of its
 // interval within the trial. A cell of several trials has none.
-func margin(p *compare.Point) string {
+func margin(p *conclude.Point) string {
 	counting := p.Counting()
-	figure, ok := p.Average(compare.FirstToken)
+	figure, ok := p.Average(conclude.FirstToken)
 	if !ok || len(counting) != 1 {
 		return ""
 	}
@@ -132,30 +131,30 @@ func digits(v float64) string {
 }
 
 // remark is what stands behind a row.
-func remark(p *compare.Point) string {
+func remark(p *conclude.Point) string {
 	switch p.Verdict {
-	case compare.SweetSpot:
+	case conclude.SweetSpot:
 		return "<- sweet spot"
-	case compare.Missed:
+	case conclude.Missed:
 		return "misses " + strings.Join(expressions(p, result.SLOFail), ", ")
-	case compare.Undecided:
+	case conclude.Undecided:
 		return "undecided: " + strings.Join(expressions(p, result.SLOUndecided, ""), ", ")
-	case compare.Invalid:
+	case conclude.Invalid:
 		return "INVALID: " + strings.ReplaceAll(p.Reason(), ",", ", ")
-	case compare.FailedRun, compare.NoStart:
+	case conclude.FailedRun, conclude.NoStart:
 		return "failed: " + p.Reason()
-	case compare.Skipped, compare.Pending:
+	case conclude.Skipped, conclude.Pending:
 		return "not measured"
-	case compare.Unstable:
+	case conclude.Unstable:
 		return "unstable: " + p.Why
 	}
 	return ""
 }
 
 // expressions are the parts of the point's objectives that have one of some verdicts.
-func expressions(p *compare.Point, verdicts ...string) (list []string) {
+func expressions(p *conclude.Point, verdicts ...string) (list []string) {
 	for _, o := range p.Objectives {
-		if o.Severity == compare.SeverityWarn {
+		if o.Severity == conclude.SeverityWarn {
 			continue
 		}
 		parts := o.Parts
@@ -177,75 +176,47 @@ func expressions(p *compare.Point, verdicts ...string) (list []string) {
 }
 
 // sentences are what the table comes to.
-func sentences(set *compare.Set, lines []row) (list []string) {
-	for _, l := range lines {
-		if l.open {
-			list = append(list, "±?: too few requests to bound the p95 at a confidence of 95 %")
-			break
+func sentences(v *view.View, lines []row) (list []string) {
+	if slices.ContainsFunc(lines, func(l row) bool { return l.open }) {
+		list = append(list, "±?: too few requests to bound the p95 at a confidence of 95 %")
+	}
+	for _, r := range v.Reasons(conclude.Invalid) {
+		if r.OfAll {
+			list = append(list, r.Code+": "+r.Text)
 		}
 	}
-	for _, code := range invalid(set) {
-		if text := finding.Brief(code); text != "" {
-			list = append(list, code.String()+": "+text)
-		}
+	if text := v.Simulated(); text != "" {
+		list = append(list, text)
 	}
-	for _, p := range set.Points {
-		if p.Simulated() {
-			list = append(list, "All numbers are simulated: they measure no GPU.")
-			break
-		}
-	}
-	if len(set.Points) < 2 {
+	if len(v.Set.Points) < 2 {
 		return list
 	}
-	for _, c := range set.Answers(compare.AskSweetSpot, compare.AskBest) {
-		switch {
-		case c.Answer == compare.Decided:
-			list = append(list, string(c.Question)+": "+describe(set, c.Places[0].Point))
-		case c.Answer == compare.Tied:
-			list = append(list, "sweet spot: not decided"+c.Best(", ")+c.WouldTell())
-		case c.Answer == compare.None:
-			list = append(list, "sweet spot: none, no load meets every objective"+under(set))
+	for _, c := range v.Set.Answers(conclude.AskSweetSpot, conclude.AskBest) {
+		switch c.Answer {
+		case conclude.Decided:
+			list = append(list, string(c.Question)+": "+describe(v.Set, c.Places[0].Point))
+		case conclude.None:
+			list = append(list, "sweet spot: "+view.Open(c)+under(v.Set))
 		default:
-			list = append(list, "sweet spot: not decided: "+c.Left[0].Why)
+			list = append(list, "sweet spot: "+view.Open(c))
 		}
 	}
 	return list
 }
 
-// invalid are the reasons for INVALID, each once.
-func invalid(set *compare.Set) (codes []finding.Code) {
-	for _, p := range set.Points {
-		for _, t := range p.Trials {
-			if t.Outcome == nil {
-				continue
-			}
-			for _, f := range t.Outcome.Invalid {
-				if !slices.Contains(codes, f.Code) {
-					codes = append(codes, f.Code)
-				}
-			}
-		}
-	}
-	return codes
-}
-
 // describe is the load that was found, and the next one that was not tried.
-func describe(set *compare.Set, p *compare.Point) string {
-	load, open := compare.Load(p.Cell), p.Cell.Value(col.RequestRate) != nil
+func describe(set *conclude.Set, p *conclude.Point) string {
+	load, open := conclude.Load(p.Cell), p.Cell.Value(col.RequestRate) != nil
 	text := humanize.Figure(load) + " at once"
 	if open {
 		text = humanize.Figure(load) + " requests/s"
 	}
-	if v, ok := p.Figure(compare.TokenRate); ok {
-		text += ", " + humanize.Figure(v) + " tok/s"
-	}
-	if v, ok := p.Figure(compare.FirstToken); ok {
-		text += ", p95 TTFT " + humanize.Figure(v) + " ms"
+	if figures := view.Figures(p, conclude.TokenRate, []conclude.Measure{conclude.FirstToken}); figures != "" {
+		text += ", " + figures
 	}
 	next := math.Inf(1) // the next load that was tried
 	for _, other := range set.Points {
-		if l := compare.Load(other.Cell); l > load {
+		if l := conclude.Load(other.Cell); l > load {
 			next = min(next, l)
 		}
 	}
@@ -259,10 +230,10 @@ func describe(set *compare.Set, p *compare.Point) string {
 }
 
 // under says of loads that all miss their objectives that less was not tried.
-func under(set *compare.Set) string {
+func under(set *conclude.Set) string {
 	least := math.Inf(1)
 	for _, p := range set.Points {
-		least = min(least, compare.Load(p.Cell))
+		least = min(least, conclude.Load(p.Cell))
 	}
 	if open := set.Points[0].Cell.Value(col.RequestRate) != nil; !open && least <= 1 {
 		return ""
@@ -311,7 +282,7 @@ func (t *table) rows(lines []row) {
 	}
 }
 
-func (t *table) painted(text string, v compare.Verdict) {
+func (t *table) painted(text string, v conclude.Verdict) {
 	text = plaintext.Line(text)
 	if t.style.Paint != nil && v != "" {
 		text = t.style.Paint(v, text)

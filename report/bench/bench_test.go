@@ -12,7 +12,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"sweep.dev/sweep/report"
-	"sweep.dev/sweep/report/compare"
+	"sweep.dev/sweep/report/conclude"
 	"sweep.dev/sweep/report/draw"
 	"sweep.dev/sweep/report/reporttest"
 	"sweep.dev/sweep/result/col"
@@ -26,7 +26,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 func TestWrite(t *testing.T) {
 	t.Parallel()
 	styles := map[string]draw.Style{"plain.txt": {}, "colour.txt": {
-		Paint: func(v compare.Verdict, s string) string { return fmt.Sprintf("{%s:%s}", v, s) },
+		Paint: func(v conclude.Verdict, s string) string { return fmt.Sprintf("{%s:%s}", v, s) },
 	}}
 	open := func(t *testing.T, f txtar.File) *report.Run {
 		run := reporttest.Described(t, f)
@@ -57,7 +57,7 @@ func TestWrite(t *testing.T) {
 
 // interval sets the ends of p95 TTFT in the row of a trial, by as many requests as it
 // has, with TTFT between half of that and a little more.
-func interval(trial compare.Trial, seed uint64) {
+func interval(trial conclude.Trial, seed uint64) {
 	random := rand.New(rand.NewPCG(seed, 1))
 	row := trial.Outcome.Row
 	values := make([]float64, int(row.Float(col.PlateauRequests)))

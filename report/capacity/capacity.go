@@ -8,13 +8,13 @@ import (
 	"slices"
 	"strings"
 
+	"sweep.dev/sweep/judge/search"
 	"sweep.dev/sweep/report"
-	"sweep.dev/sweep/report/compare"
+	"sweep.dev/sweep/report/conclude"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/result/objective"
 	"sweep.dev/sweep/rundir"
-	"sweep.dev/sweep/search"
 )
 
 // An Answer is what a search found for one objective, with the figures of the server at
@@ -23,7 +23,7 @@ type Answer struct {
 	search.Answer
 	Of       report.Searched
 	Expr     string
-	Settings []compare.Setting // of the combination: all axes but the searched one
+	Settings []conclude.Setting // of the combination: all axes but the searched one
 
 	// Figures are means over the VALID trials at the certified load, by their columns; nil
 	// for what nobody measured.
@@ -58,12 +58,12 @@ func Of(run *report.Run) []Answer {
 }
 
 // settings are those of the cells of a search that do not differ between them.
-func settings(run *report.Run, s report.Searched) []compare.Setting {
+func settings(run *report.Run, s report.Searched) []conclude.Setting {
 	for _, c := range run.Resolved.Cells {
 		if !slices.Contains(s.Cells, c.ID) {
 			continue
 		}
-		own := slices.DeleteFunc(slices.Clone(c.Settings), func(o compare.Setting) bool { return o.Column == s.Axis })
+		own := slices.DeleteFunc(slices.Clone(c.Settings), func(o conclude.Setting) bool { return o.Column == s.Axis })
 		for i, o := range own { // JSON has one kind of numbers
 			column, _ := result.Lookup(run.Resolved.Columns, o.Column)
 			if n, ok := o.Value.(float64); ok && column.Type == result.Int {

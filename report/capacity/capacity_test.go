@@ -5,11 +5,11 @@ import (
 	"strings"
 	"testing"
 
+	"sweep.dev/sweep/judge/search"
 	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/report/reporttest"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/rundir"
-	"sweep.dev/sweep/search"
 )
 
 // run is the run of a search among 1, 2, 3, 4, 6 and 8 requests at once, whose server keeps

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"sweep.dev/sweep/catalog"
+	"sweep.dev/sweep/engine/catalog"
 	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"

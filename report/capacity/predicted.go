@@ -3,9 +3,9 @@ package capacity
 import (
 	"fmt"
 
+	"sweep.dev/sweep/judge/search"
 	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/result/col"
-	"sweep.dev/sweep/search"
 )
 
 // Predicted are the answers of a rehearsal as it is kept.

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"sweep.dev/sweep/judge/search"
 	"sweep.dev/sweep/report/draw"
 	"sweep.dev/sweep/result/objective"
-	"sweep.dev/sweep/search"
 )
 
 // Marks of probes.

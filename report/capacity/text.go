@@ -7,11 +7,11 @@ import (
 	"time"
 
 	"sweep.dev/sweep/internal/humanize"
+	"sweep.dev/sweep/judge/search"
 	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/report/draw"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
-	"sweep.dev/sweep/search"
 )
 
 // Title is that of the section.

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"sweep.dev/sweep/internal/plaintext"
-	"sweep.dev/sweep/report/compare"
+	"sweep.dev/sweep/report/conclude"
 )
 
 // DefaultWidth is the width in columns of a board if the terminal's is unknown.
@@ -13,8 +13,8 @@ const DefaultWidth = 80
 
 // A Figure is one place of a board: a mark, a value, and a second value in brackets.
 type Figure struct {
-	Verdict compare.Verdict // its colour
-	Mark    string          // one character, or none
+	Verdict conclude.Verdict // its colour
+	Mark    string           // one character, or none
 	Value   string
 	Note    string // behind the value, with its brackets
 	Below   string // on a second line, under the note; "" for none

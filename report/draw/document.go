@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 
 	"sweep.dev/sweep/internal/plaintext"
-	"sweep.dev/sweep/report/compare"
+	"sweep.dev/sweep/report/conclude"
 )
 
 // A Style says how a document is written.
@@ -19,7 +19,7 @@ type Style struct {
 	// into parts at 100 columns all the same, other lines are left whole.
 	Width int
 	// Paint colours a text by its verdict; nil leaves it as it is.
-	Paint func(compare.Verdict, string) string
+	Paint func(conclude.Verdict, string) string
 	// Dim makes a text step back; nil leaves it as it is.
 	Dim func(string) string
 }

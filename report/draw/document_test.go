@@ -4,21 +4,21 @@ import (
 	"fmt"
 	"os"
 
-	"sweep.dev/sweep/report/compare"
+	"sweep.dev/sweep/report/conclude"
 	"sweep.dev/sweep/report/draw"
 )
 
 func Example() {
 	for _, style := range []draw.Style{
-		{Width: 24, Paint: func(v compare.Verdict, text string) string { return "<" + text + ">" }},
+		{Width: 24, Paint: func(v conclude.Verdict, text string) string { return "<" + text + ">" }},
 		{Markdown: true},
 	} {
 		d := draw.New(os.Stdout, style)
 		d.Section("Nothing", nil)
 		d.Section("Failed", []draw.Item{{Text: "exit: the *server* ended with 1", Quoted: []string{"\x1b[31mno memory"}, Below: []string{"vllm, 8"}}})
 		d.Grid(draw.Grid{
-			Name: "vllm", Down: "load", Across: "length", Values: []string{"128", "1024"},
-			Rows: [][]draw.Field{{{Text: "8"}, {Text: "ok 10.5", Verdict: compare.Acceptable}, {Text: "ok 8", Verdict: compare.Acceptable}}},
+			Name: "vllm", Down: "load", Values: []string{"128", "1024"},
+			Rows: [][]draw.Field{{{Text: "8"}, {Text: "ok 10.5", Verdict: conclude.Acceptable}, {Text: "ok 8", Verdict: conclude.Acceptable}}},
 		})
 		fmt.Println(d.Err())
 	}
@@ -30,7 +30,6 @@ func Example() {
 	//     | no memory
 	//
 	// vllm
-	//         length
 	//   load  128      1024
 	//   8     <ok 10.5>  <ok 8>
 	//
@@ -43,7 +42,7 @@ func Example() {
 	//
 	// ## vllm
 	//
-	// | load | length 128 | length 1024 |
+	// | load | 128 | 1024 |
 	// | --- | --- | --- |
 	// | 8 | ok 10.5 | ok 8 |
 	//

@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	"sweep.dev/sweep/internal/plaintext"
-	"sweep.dev/sweep/report/compare"
+	"sweep.dev/sweep/report/conclude"
 )
 
 // gridWidth is the width at which a grid is cut into parts if the terminal's width
@@ -16,15 +16,14 @@ const gridWidth = 100
 type Grid struct {
 	Name   string    // above it; "" for none
 	Down   string    // the axis that goes down
-	Across string    // the axis that goes across; "" for a table of things
-	Values []string  // of the axis that goes across, or the names of the figures
+	Values []string  // the heads of the columns: what their points share, or the names of figures
 	Rows   [][]Field // each a value of the axis that goes down, and its points
 }
 
 // A Field is one place of a grid.
 type Field struct {
 	Text    string
-	Verdict compare.Verdict // "" if there is none
+	Verdict conclude.Verdict // "" if there is none
 }
 
 // Fields are fields without a verdict.
@@ -49,36 +48,20 @@ func (d *Document) Grid(g Grid) {
 	if limit == 0 {
 		limit = gridWidth
 	}
-	// The name of the axis stands with each of its values, or where that makes
-	// the grid too wide, once above them.
 	heads := g.heads()
 	width := g.widths(heads)
-	if total(width) > limit {
-		heads = append([]string{g.Down}, g.Values...)
-		width = g.widths(heads)
-	}
 	for from := 1; from < len(heads); {
 		to := from + 1
 		for to < len(heads) && total(width[:1])+total(width[from:to+1]) <= limit {
 			to++
-		}
-		if g.Across != "" && heads[1] == g.Values[0] {
-			d.line(strings.Repeat(" ", total(width[:1])+2) + g.Across)
 		}
 		d.part(g, heads, width, from, to)
 		from = to
 	}
 }
 
-// heads are the axis that goes down, and each column of the one across, which
-// a table of different things has not.
-func (g Grid) heads() []string {
-	heads := []string{g.Down}
-	for _, v := range g.Values {
-		heads = append(heads, strings.TrimSpace(g.Across+" "+v))
-	}
-	return heads
-}
+// heads returns those of all columns, the axis that goes down first.
+func (g Grid) heads() []string { return append([]string{g.Down}, g.Values...) }
 
 func (g Grid) widths(heads []string) []int {
 	width := make([]int, len(heads))

@@ -29,5 +29,8 @@ func escape(s string) string {
 // escapeInline is escape for what cannot begin a line, such as a table's field.
 func escapeInline(s string) string {
 	s = tag.ReplaceAllString(markdown.Replace(strings.TrimSpace(plaintext.Line(s))), "&lt;$1")
+	if !strings.Contains(s, "_") {
+		return s
+	}
 	return emphasis.ReplaceAllStringFunc(s, func(m string) string { return strings.ReplaceAll(m, "_", `\_`) })
 }

@@ -11,7 +11,7 @@ import (
 
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/report"
-	"sweep.dev/sweep/report/compare"
+	"sweep.dev/sweep/report/conclude"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/result/objective"
@@ -108,7 +108,7 @@ func counted(c testcase) counts {
 
 func suitesOf(run *report.Run) []*suite {
 	var all []*suite
-	for _, g := range compare.Group(run.Conclude().Points, func(p *compare.Point) string {
+	for _, g := range conclude.Group(run.Conclude().Points, func(p *conclude.Point) string {
 		return strings.TrimSpace(text(p.Cell.Value(col.Engine)) + " " + text(p.Cell.Value(col.GPU)))
 	}) {
 		s := &suite{Name: plaintext.Line(strings.TrimSpace(run.State.Manifest.Plan + " " + g.Name))}
@@ -132,7 +132,7 @@ func text(v any) string {
 
 // cases are those of a cell: one for each of its objectives, or one if it has none or
 // no valid trial. The first has the time of all.
-func cases(p *compare.Point) []testcase {
+func cases(p *conclude.Point) []testcase {
 	whole := testcase{Name: "measured", Class: plaintext.Line(p.Cell.Label)}
 	for _, t := range p.Trials {
 		if t.Outcome != nil {
@@ -141,10 +141,10 @@ func cases(p *compare.Point) []testcase {
 	}
 	why := plaintext.Line(p.Reason())
 	switch p.Verdict {
-	case compare.Pending, compare.Skipped:
+	case conclude.Pending, conclude.Skipped:
 		whole.Skipped = &note{Message: string(p.Verdict)}
 		return []testcase{whole}
-	case compare.Invalid, compare.NoStart, compare.FailedRun:
+	case conclude.Invalid, conclude.NoStart, conclude.FailedRun:
 		whole.Error = &note{Message: string(p.Verdict) + ": " + why, Type: why}
 		return []testcase{whole}
 	}
@@ -158,7 +158,7 @@ func cases(p *compare.Point) []testcase {
 		n := &note{Message: plaintext.Line(objective.Why(o)), Type: "slo"}
 		switch {
 		case o.Verdict == result.SLOPass:
-		case o.Severity == compare.SeverityWarn:
+		case o.Severity == conclude.SeverityWarn:
 			c.Out = "warning: " + n.Message
 		case o.Verdict == result.SLOFail:
 			c.Failure = n

@@ -6,7 +6,7 @@ import (
 
 	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/internal/plaintext"
-	"sweep.dev/sweep/report/compare"
+	"sweep.dev/sweep/report/conclude"
 	"sweep.dev/sweep/report/draw"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
@@ -26,7 +26,7 @@ func (v *view) clients() []draw.Grid {
 }
 
 // blamed says whether a trial is INVALID for what one of its clients did.
-func blamed(t compare.Trial) bool {
+func blamed(t conclude.Trial) bool {
 	return slices.ContainsFunc(t.Outcome.Invalid, func(f result.Finding) bool {
 		switch f.Code {
 		case finding.ClientLost, finding.ClientSkew, finding.ClientClock, finding.ClientThrottled, finding.ClientsDiffer,
@@ -37,7 +37,7 @@ func blamed(t compare.Trial) bool {
 	})
 }
 
-func (v *view) clientGrid(t compare.Trial) draw.Grid {
+func (v *view) clientGrid(t conclude.Trial) draw.Grid {
 	g := draw.Grid{
 		Name: "clients, times in ms", Down: "client",
 		Values: []string{"nearest bound", "requests", "began late", "p99 lag", "CPU, %", "throttled", "stall", "clock error"},

@@ -11,11 +11,11 @@ import (
 
 	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/internal/layout"
-	"sweep.dev/sweep/report/compare"
+	"sweep.dev/sweep/report/conclude"
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/store"
 	"sweep.dev/sweep/result/timeline"
 	"sweep.dev/sweep/rundir"
-	"sweep.dev/sweep/store"
 )
 
 // courses are the series that are drawn, in their order.
@@ -32,7 +32,7 @@ const brief = 3
 
 // clientSamples are what the client saw of a trial, second by second; none if
 // nothing was stored.
-func clientSamples(dir string, t compare.Trial) ([]result.Sample, error) {
+func clientSamples(dir string, t conclude.Trial) ([]result.Sample, error) {
 	if t.Outcome == nil {
 		return nil, nil
 	}

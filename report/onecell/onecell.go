@@ -12,7 +12,7 @@ import (
 
 	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/report"
-	"sweep.dev/sweep/report/compare"
+	"sweep.dev/sweep/report/conclude"
 	"sweep.dev/sweep/report/draw"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
@@ -34,7 +34,7 @@ type Options struct {
 
 // Write draws a cell of a run. The error is that of writing, or of reading the samples
 // of a trial.
-func Write(w io.Writer, run *report.Run, p *compare.Point, o Options) error {
+func Write(w io.Writer, run *report.Run, p *conclude.Point, o Options) error {
 	v := view{run: run, p: p, o: o, limit: o.Width}
 	if v.limit == 0 {
 		v.limit = widthUnknown
@@ -64,7 +64,7 @@ const widthUnknown = 100
 
 type view struct {
 	run   *report.Run
-	p     *compare.Point
+	p     *conclude.Point
 	o     Options
 	limit int
 }
@@ -102,8 +102,8 @@ func (v *view) state() []string {
 }
 
 // measured are the trials with an outcome.
-func (v *view) measured() []compare.Trial {
-	return slices.DeleteFunc(slices.Clone(v.p.Trials), func(t compare.Trial) bool { return t.Outcome == nil })
+func (v *view) measured() []conclude.Trial {
+	return slices.DeleteFunc(slices.Clone(v.p.Trials), func(t conclude.Trial) bool { return t.Outcome == nil })
 }
 
 // objectives are those of the cell, over its valid trials together.
@@ -117,7 +117,7 @@ func (v *view) objectives() []draw.Item {
 		if verdict == "" {
 			verdict = "could not be checked"
 		}
-		if o.Severity == compare.SeverityWarn {
+		if o.Severity == conclude.SeverityWarn {
 			verdict += " (a warning only)"
 		}
 		text := fmt.Sprintf("%s (%s): %s", o.Name, o.Expr, verdict)

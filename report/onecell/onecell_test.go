@@ -14,14 +14,14 @@ import (
 
 	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/report"
-	"sweep.dev/sweep/report/compare"
+	"sweep.dev/sweep/report/conclude"
 	"sweep.dev/sweep/report/draw"
 	"sweep.dev/sweep/report/onecell"
 	"sweep.dev/sweep/report/reporttest"
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/store"
 	"sweep.dev/sweep/result/timeline"
 	"sweep.dev/sweep/rundir"
-	"sweep.dev/sweep/store"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -31,7 +31,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 // colours in braces, and with all details.
 func TestOneCell(t *testing.T) {
 	t.Parallel()
-	paint := func(v compare.Verdict, s string) string { return fmt.Sprintf("{%s:%s}", v, s) }
+	paint := func(v conclude.Verdict, s string) string { return fmt.Sprintf("{%s:%s}", v, s) }
 	ttft, _ := result.Lookup(result.Columns(result.Extra{}), "p95_ttft_ms")
 	version, _ := result.Lookup(result.Columns(result.Extra{}), "engine_version")
 	options := map[string]onecell.Options{

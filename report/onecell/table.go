@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 
 	"sweep.dev/sweep/internal/humanize"
-	"sweep.dev/sweep/reconcile"
-	"sweep.dev/sweep/report/compare"
+	"sweep.dev/sweep/judge/agreement"
+	"sweep.dev/sweep/report/conclude"
 	"sweep.dev/sweep/report/draw"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
@@ -48,7 +48,7 @@ func lines() []line {
 // apart is how much later the client saw first tokens than the server, in ms. It is
 // known only if both speak of the same requests.
 func apart(row result.Row) (v float64, ok bool) {
-	for _, f := range reconcile.Compare(row) {
+	for _, f := range agreement.Compare(row) {
 		if f.Name == col.MeanTTFTMsWhole {
 			return f.Client - f.Server, true
 		}
@@ -61,7 +61,7 @@ func (l line) number(row result.Row) (v float64, ok bool) {
 	if l.of != nil {
 		return l.of(row)
 	}
-	return row.Number(row.Figure(l.column))
+	return row.Number(l.column)
 }
 
 func (l line) show(v float64) string {
@@ -73,26 +73,26 @@ func (l line) show(v float64) string {
 
 // text is the figure of a trial; a percentile of too few requests has their number
 // behind it.
-func (l line) text(t compare.Trial) string {
+func (l line) text(t conclude.Trial) string {
 	if t.Outcome == nil {
 		return "-"
 	}
 	row := t.Outcome.Row
 	if l.column != "" && row.Infinite(l.column) {
-		return compare.Infinite
+		return conclude.Infinite
 	}
 	v, ok := l.number(row)
 	if !ok {
 		return "-"
 	}
-	alone := compare.Point{Trials: []compare.Trial{t}}
+	alone := conclude.Point{Trials: []conclude.Trial{t}}
 	return l.show(v) + alone.Mark(l.column)
 }
 
 // grids are the tables of the trials. Trials of which no figure is known have none,
 // but for columns that are asked for.
 func (v *view) grids() []draw.Grid {
-	unmeasured := !slices.ContainsFunc(v.measured(), func(t compare.Trial) bool {
+	unmeasured := !slices.ContainsFunc(v.measured(), func(t conclude.Trial) bool {
 		return slices.ContainsFunc(lines(), func(l line) bool { return l.text(t) != "-" })
 	})
 	switch g := v.trialGrid(); {
@@ -126,7 +126,7 @@ func (v *view) heads() []string {
 func (v *view) verdicts() []draw.Field {
 	row := []draw.Field{{Text: "verdict"}}
 	for _, t := range v.p.Trials {
-		verdict := compare.Judge(t)
+		verdict := conclude.Judge(t)
 		row = append(row, draw.Field{Text: verdict.Mark() + " " + string(verdict), Verdict: verdict})
 	}
 	return row
@@ -144,7 +144,7 @@ func (v *view) trialGrid() draw.Grid {
 		row := []draw.Field{{Text: l.name}}
 		for _, t := range v.p.Trials {
 			f := draw.Field{Text: l.text(t)}
-			if verdict := compare.Judge(t); verdict == compare.Invalid {
+			if verdict := conclude.Judge(t); verdict == conclude.Invalid {
 				f.Verdict = verdict
 			}
 			row = append(row, f)
@@ -160,7 +160,7 @@ func (v *view) trialGrid() draw.Grid {
 // shown are the lines that have something to say of this cell.
 func (v *view) shown() []line {
 	return slices.DeleteFunc(lines(), func(l line) bool {
-		return l.unless && !slices.ContainsFunc(v.measured(), func(t compare.Trial) bool {
+		return l.unless && !slices.ContainsFunc(v.measured(), func(t conclude.Trial) bool {
 			n, _ := l.number(t.Outcome.Row)
 			return n != 0
 		})
@@ -178,8 +178,8 @@ func (v *view) mean(l line) string {
 		sum += x
 	}
 	text := l.show(sum/float64(len(values))) + v.p.Mark(l.column)
-	if l.column == compare.TokenRate.Column && len(values) > 1 {
-		text += fmt.Sprintf(" ±%.2g%%", 100*v.p.Spread(compare.TokenRate))
+	if l.column == conclude.TokenRate.Column && len(values) > 1 {
+		text += fmt.Sprintf(" ±%.0f%%", 100*v.p.Spread(conclude.TokenRate))
 	}
 	return text
 }
@@ -203,7 +203,7 @@ func (v *view) values(l line) []float64 {
 func (v *view) folded() draw.Grid {
 	var marks strings.Builder
 	for _, t := range v.p.Trials {
-		marks.WriteString(compare.Judge(t).Mark())
+		marks.WriteString(conclude.Judge(t).Mark())
 	}
 	of := fmt.Sprintf("the %d VALID trials", v.p.Valid)
 	if v.p.Valid == 0 {
@@ -235,7 +235,7 @@ func (v *view) sides() draw.Grid {
 		if t.Outcome == nil {
 			continue
 		}
-		for _, f := range reconcile.Compare(t.Outcome.Row) {
+		for _, f := range agreement.Compare(t.Outcome.Row) {
 			n, ok := at[f.Name]
 			if !ok {
 				n = len(g.Rows)
@@ -292,7 +292,7 @@ func (v *view) columnGrid(columns []result.Column) draw.Grid {
 // value is a column of a row; of a percentile that is not known, its bounds.
 func value(row result.Row, column string) string {
 	if row.Infinite(column) {
-		return compare.Infinite
+		return conclude.Infinite
 	}
 	if v := row[column]; v != nil {
 		return humanize.Figure(v)

@@ -70,7 +70,7 @@ func (c *cell) text(want func(axis) bool) string {
 			continue
 		}
 		switch a.name {
-		case "engine", "gpu", "model":
+		case "engine", "gpu", "model", result.LoadAxis:
 			parts = append(parts, fmt.Sprint(c.values[i]))
 		default:
 			parts = append(parts, fmt.Sprintf("%s=%v", a.name, c.values[i]))

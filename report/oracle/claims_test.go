@@ -8,19 +8,21 @@ import (
 	"strings"
 	"testing"
 
-	"sweep.dev/sweep/report/compare"
+	"sweep.dev/sweep/internal/slow"
+	"sweep.dev/sweep/report/conclude"
 )
 
 // seed makes the grids of the suite; each has its number as a second seed.
-const (
-	seed  = 20261122
-	grids = 1000
-)
+const seed = 20261122
 
 // TestClaims derives every conclusion of random experiments a second time, and
 // holds the report's claims and what is printed of them against that.
 func TestClaims(t *testing.T) {
 	t.Parallel()
+	grids, least := 200, 2
+	if slow.Tests {
+		grids, least = 1000, 20
+	}
 	answers := map[string]int{}
 	for n := range grids {
 		e := random(rand.New(rand.NewPCG(seed, uint64(n))))
@@ -42,7 +44,7 @@ func TestClaims(t *testing.T) {
 		"verdict " + acceptable, "verdict " + unstable, "verdict " + undecided, "verdict " + missed, "verdict " + invalid, "verdict " + noStart,
 		"verdict " + failed, "verdict " + skipped, "verdict " + pending, "verdict " + sweetSpot,
 	} {
-		if answers[answer] < grids/50 {
+		if answers[answer] < least {
 			t.Errorf("%d grids have %d times the answer %q", grids, answers[answer], answer)
 		}
 	}
@@ -50,14 +52,14 @@ func TestClaims(t *testing.T) {
 }
 
 // claimed are the report's claims, as statements.
-func claimed(e *experiment, claims []compare.Claim) map[string]statement {
-	questions := map[compare.Question]string{
-		compare.AskVerdict: qVerdict, compare.AskSweetSpot: qSweet, compare.AskBest: qMost, compare.AskMoreLoad: qMore,
-		compare.AskEngine: qEngine, compare.AskGPU: qGPU, compare.AskGPUBest: qGPUBest, compare.AskCost: qCost,
+func claimed(e *experiment, claims []conclude.Claim) map[string]statement {
+	questions := map[conclude.Question]string{
+		conclude.AskVerdict: qVerdict, conclude.AskSweetSpot: qSweet, conclude.AskBest: qMost, conclude.AskMoreLoad: qMore,
+		conclude.AskEngine: qEngine, conclude.AskGPU: qGPU, conclude.AskGPUBest: qGPUBest, conclude.AskCost: qCost,
 	}
-	answers := map[compare.Answer]string{
-		compare.Decided: aDecided, compare.None: aNone, compare.NotDecided: aOpen, compare.NotComparable: aIncomparble,
-		compare.Tied: aTied,
+	answers := map[conclude.Answer]string{
+		conclude.Decided: aDecided, conclude.None: aNone, conclude.NotDecided: aOpen, conclude.NotComparable: aIncomparble,
+		conclude.Tied: aTied,
 	}
 	all := map[string]statement{}
 	for _, c := range claims {

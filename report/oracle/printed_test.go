@@ -12,8 +12,8 @@ import (
 	"strings"
 
 	"sweep.dev/sweep/report"
-	"sweep.dev/sweep/report/details"
 	"sweep.dev/sweep/report/draw"
+	"sweep.dev/sweep/report/summary"
 )
 
 // rounded is how far a printed value may be from the one that it stands for: it
@@ -25,7 +25,7 @@ var rounded = tolerance{value: 0.006, ratio: 0.006, usd: 0.0051}
 func printed(e *experiment, run *report.Run, want map[string]statement) []string {
 	text := func(style draw.Style) string {
 		var b bytes.Buffer
-		if err := details.Write(&b, run, style); err != nil {
+		if err := summary.Write(&b, run, style); err != nil {
 			return err.Error()
 		}
 		return b.String()
@@ -103,8 +103,11 @@ func (e *experiment) counts(d document, want map[string]statement) []string {
 	}
 	said := 0
 	for _, it := range d.sections["What to try"] {
-		if rest, ok := strings.CutPrefix(it.text, "no more load was tried than that of "); ok {
+		if rest, ok := strings.CutPrefix(it.text, "no more load was tried than at "); ok {
 			_, _ = fmt.Sscan(rest, &said)
+		}
+		if strings.HasPrefix(it.text, "no more load was tried: ") { // at all sweet spots
+			said = verdicts[sweetSpot]
 		}
 	}
 	if said != more {
@@ -249,23 +252,39 @@ func (e *experiment) marks(tables []tableRead, want map[string]statement) []stri
 	return nil
 }
 
-// at is the cell in one place of a grid: all of its axes are named there.
+// at is the cell in one place of a grid: all of the axes that cells differ in are named
+// there, the one that goes down by its column and the others in the words of labels.
 func (e *experiment) at(t tableRead, across, down string) *cell {
-	named := map[string]string{t.rows[0][0]: down}
-	for _, part := range append(strings.Split(t.name, ", "), across) {
-		name, value, _ := strings.Cut(part, " ")
-		named[name] = value
-	}
+	words := slices.DeleteFunc(strings.Fields(t.name+" "+across), func(w string) bool {
+		return slices.Contains([]string{"all", "cells", "tok/s", "requests/s"}, w) // which name no axis
+	})
 	for _, c := range e.cells {
+		named := 0
 		all := true
 		for i, a := range e.axes {
-			all = all && named[a.name] == fmt.Sprint(c.values[i])
+			switch text := c.text(func(b axis) bool { return b == a }); {
+			case !e.varies(i):
+				if slices.Contains(words, text) {
+					named++
+				}
+			case a.name == t.rows[0][0]:
+				all = all && fmt.Sprint(c.values[i]) == down
+			case slices.Contains(words, text):
+				named++
+			default:
+				all = false
+			}
 		}
-		if all {
+		if all && named == len(words) {
 			return c
 		}
 	}
 	return nil
+}
+
+// varies says whether cells differ in an axis.
+func (e *experiment) varies(i int) bool {
+	return slices.ContainsFunc(e.cells, func(c *cell) bool { return c.values[i] != e.cells[0].values[i] })
 }
 
 var timesRead = regexp.MustCompile(`  (?:([0-9.]+|>999)x|~)$`)

@@ -114,7 +114,7 @@ func readSweet(it entry, add func(statement)) {
 		add(statement{question: qSweet, about: about, answer: aNone})
 	case strings.HasPrefix(text, "not decided; "):
 		add(statement{question: qSweet, about: about, answer: aTied, loads: tiedLoads(text, nil)})
-	case strings.HasPrefix(text, "not decided: "):
+	case strings.HasPrefix(text, "not decided, "):
 		add(statement{question: qSweet, about: about, answer: aOpen, open: holeLoads(text)})
 	default:
 		s := readRate(about, text)

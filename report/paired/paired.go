@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"sweep.dev/sweep/internal/layout"
-	"sweep.dev/sweep/quality"
+	"sweep.dev/sweep/judge/quality"
 )
 
 // confidence is that of the interval of one score.

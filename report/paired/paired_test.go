@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"sweep.dev/sweep/internal/layout"
-	"sweep.dev/sweep/quality"
+	"sweep.dev/sweep/judge/quality"
 	"sweep.dev/sweep/report/draw"
 	"sweep.dev/sweep/report/reporttest"
 )

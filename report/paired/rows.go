@@ -4,7 +4,7 @@ import (
 	"iter"
 
 	"sweep.dev/sweep/internal/plaintext"
-	"sweep.dev/sweep/quality"
+	"sweep.dev/sweep/judge/quality"
 	"sweep.dev/sweep/result"
 )
 

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"sweep.dev/sweep/quality"
+	"sweep.dev/sweep/judge/quality"
 	"sweep.dev/sweep/report/reporttest"
 	"sweep.dev/sweep/result"
 )

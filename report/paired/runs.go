@@ -2,7 +2,6 @@ package paired
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"sweep.dev/sweep/report/draw"
@@ -91,15 +90,6 @@ func (p *Paired) server(deployment string) *Server {
 		}
 	}
 	return nil
-}
-
-// Of is the side of a deployment of head; nil for none.
-func (r *Runs) Of(deployment string) *Side {
-	i := slices.IndexFunc(r.links, func(l Link) bool { return l.Head == deployment })
-	if i < 0 {
-		return nil
-	}
-	return &r.Sides[i]
 }
 
 // Link is that of the side at i.

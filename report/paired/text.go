@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"sweep.dev/sweep/internal/humanize"
-	"sweep.dev/sweep/quality"
+	"sweep.dev/sweep/judge/quality"
 	"sweep.dev/sweep/report/draw"
 )
 

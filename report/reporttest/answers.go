@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"sweep.dev/sweep/internal/layout"
-	"sweep.dev/sweep/quality"
+	"sweep.dev/sweep/judge/quality"
 )
 
 // Answered makes answers to the items 0, 1, ... of a pattern: r right, w wrong, x refused, ?

@@ -13,7 +13,7 @@ import (
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/report"
-	"sweep.dev/sweep/report/compare"
+	"sweep.dev/sweep/report/conclude"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/finding"
 	"sweep.dev/sweep/rundir"
@@ -113,7 +113,7 @@ func Large(t *testing.T, text string) *report.Run {
 	for _, c := range d.resolved.Cells {
 		for n := 1; n <= d.resolved.Repeats; n++ {
 			key := rundir.Key{Cell: c.ID, Trial: n}
-			r.Trials = append(r.Trials, compare.Trial{Key: key, Cell: c, Outcome: of[key]})
+			r.Trials = append(r.Trials, conclude.Trial{Key: key, Cell: c, Outcome: of[key]})
 		}
 	}
 	return r
@@ -164,7 +164,7 @@ func parseMadeUp(t *testing.T, text string) *description {
 			if skipped {
 				cells = &d.resolved.Skipped
 			}
-			p := &compare.Prediction{}
+			p := &conclude.Prediction{}
 			for _, arg := range args {
 				switch key, value, _ := strings.Cut(arg, "="); key {
 				case "starts":
@@ -178,14 +178,14 @@ func parseMadeUp(t *testing.T, text string) *description {
 			(*cells)[len(*cells)-1].Predicted = p
 		case "cell", "skipped":
 			skipped = words[0] == "skipped"
-			c := compare.Cell{ID: fmt.Sprintf("c%03d", len(d.resolved.Cells)+len(d.resolved.Skipped)), Deployment: "d"}
+			c := conclude.Cell{ID: fmt.Sprintf("c%03d", len(d.resolved.Cells)+len(d.resolved.Skipped)), Deployment: "d"}
 			var label []string
 			for i, axis := range axes {
 				if args[i] == "-" { // the cell's load does not take it
 					continue
 				}
 				name, server := strings.CutSuffix(axis, "!")
-				s := compare.Setting{Column: name, Server: server, Amount: name == "concurrency" || name == "request_rate", Value: plainValue(args[i])}
+				s := conclude.Setting{Column: name, Server: server, Amount: name == "concurrency" || name == "request_rate", Value: plainValue(args[i])}
 				s.Text = fmt.Sprintf("%s=%v", name, s.Value)
 				if name == "engine" || name == "gpu" || name == "model" || name == result.LoadAxis {
 					s.Text = fmt.Sprint(s.Value)
@@ -212,7 +212,7 @@ func parseMadeUp(t *testing.T, text string) *description {
 	return d
 }
 
-func madeUpOutcome(t *testing.T, columns []result.Column, c compare.Cell, trial int, status string, args []string) *result.Outcome {
+func madeUpOutcome(t *testing.T, columns []result.Column, c conclude.Cell, trial int, status string, args []string) *result.Outcome {
 	t.Helper()
 	o := &result.Outcome{CellID: c.ID, Trial: trial, Row: result.Row{
 		"status": status, "cell_id": c.ID, "trial": int64(trial), "simulated": false, "method": int64(result.Method),
@@ -237,7 +237,7 @@ func madeUpOutcome(t *testing.T, columns []result.Column, c compare.Cell, trial 
 		case "n":
 			n, _ := strconv.Atoi(value)
 			o.Row["completed"], o.Row["plateau_requests"] = int64(n), int64(n)
-			if n < compare.P95Samples {
+			if n < conclude.P95Samples {
 				o.Row["low_confidence"] = "p95_ttft_ms,p99_ttft_ms,p95_e2e_ms"
 			}
 		case "simulated":

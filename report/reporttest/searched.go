@@ -3,11 +3,11 @@ package reporttest
 import (
 	"fmt"
 
+	"sweep.dev/sweep/judge/search"
 	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/objective"
 	"sweep.dev/sweep/rundir"
-	"sweep.dev/sweep/search"
 )
 
 // A Searched is a run of one search for p95_ttft_ms < 200, an objective by the name of

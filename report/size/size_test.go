@@ -6,10 +6,10 @@ import (
 	"strings"
 	"testing"
 
+	"sweep.dev/sweep/judge/search"
 	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/report/reporttest"
 	"sweep.dev/sweep/result"
-	"sweep.dev/sweep/search"
 )
 
 // A kind of server, measured on cards each of which carries up to its own load.

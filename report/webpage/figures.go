@@ -12,7 +12,8 @@ import (
 
 	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/report/chart"
-	"sweep.dev/sweep/report/compare"
+	"sweep.dev/sweep/report/conclude"
+	"sweep.dev/sweep/report/view"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/result/groups"
@@ -43,10 +44,10 @@ const (
 )
 
 // rate is the figure by which cells carry load: its column is of the cells table.
-func (v *runView) rate(p *compare.Point) (float64, bool) { return p.Average(v.Rate) }
+func (v *runView) rate(p *conclude.Point) (float64, bool) { return p.Average(v.Rate) }
 
 // point is a cell in a plot; ok is false if it lacks a figure.
-func (v *runView) point(p *compare.Point, x, y compare.Measure) (pt chart.Point, ok bool) {
+func (v *runView) point(p *conclude.Point, x, y conclude.Measure) (pt chart.Point, ok bool) {
 	pt.X, ok = p.Average(x)
 	if !ok {
 		return pt, false
@@ -59,25 +60,21 @@ func (v *runView) point(p *compare.Point, x, y compare.Measure) (pt chart.Point,
 }
 
 // dress says what a point's cell is worth.
-func (v *runView) dress(pt *chart.Point, p *compare.Point) {
-	pt.Crossed = p.Verdict == compare.Invalid
-	pt.Faint = p.Verdict == compare.Missed || p.Verdict == compare.Undecided || pt.Crossed
+func (v *runView) dress(pt *chart.Point, p *conclude.Point) {
+	pt.Crossed = p.Verdict == conclude.Invalid
+	pt.Faint = p.Verdict == conclude.Missed || p.Verdict == conclude.Undecided || pt.Crossed
 	pt.Label, pt.Title, pt.Cell = load(p.Cell), v.title(p), v.ID+p.Cell.ID
 }
 
 // title is a cell in words: what a pointer that rests on it shows.
-func (v *runView) title(p *compare.Point) string {
+func (v *runView) title(p *conclude.Point) string {
 	parts := []string{p.Cell.Label + ": " + string(p.Verdict)}
 	if value, ok := v.rate(p); ok {
 		parts = append(parts, v.Rate.Column+" "+humanize.Figure(value))
 	}
-	latencies := v.Latencies
-	if v.E2E && !slices.Contains(latencies, "e2e") {
-		latencies = append(slices.Clone(latencies), "e2e")
-	}
-	for _, l := range latencies {
+	for _, l := range v.All() {
 		for _, q := range []string{"p50", "p95"} {
-			m := compare.Measure{Column: col.Latency(q, l)}
+			m := conclude.Measure{Column: col.Latency(q, l)}
 			if value, ok := p.Average(m); ok {
 				parts = append(parts, m.Column+" "+humanize.Figure(value))
 			}
@@ -86,7 +83,7 @@ func (v *runView) title(p *compare.Point) string {
 	if n := p.Valid; n > 1 {
 		parts = append(parts, "means over "+humanize.Plural(n, "valid trial"))
 	}
-	if p.Valid == 0 && p.Verdict != compare.Pending {
+	if p.Valid == 0 && p.Verdict != conclude.Pending {
 		parts = append(parts, p.Reason())
 	}
 	return strings.Join(parts, "; ")
@@ -101,30 +98,16 @@ func (v *runView) heat() {
 		}
 	}
 	level := levels(values)
-	for _, s := range compare.Group(v.Set.Points, func(p *compare.Point) string { return v.names.panel(p.Cell) }) {
-		down := compare.AmountAxis(s.Points)
-		if len(v.Heat) == maxPanels {
-			v.HeatLeft++
-			continue
-		}
-		h := chart.Heat{Title: "Grid of " + cmp.Or(s.Name, "all cells"), Down: cmp.Or(down, "load"), Across: v.requestAxes(s.Points)}
-		points := byLoad(s.Points)
-		columns := distinct(s.Points, func(p *compare.Point) string { return v.names.request(p.Cell) })
-		rows := distinct(points, func(p *compare.Point) string { return load(p.Cell) })
-		at := map[[2]string]*compare.Point{}
-		for _, p := range points {
-			at[[2]string{load(p.Cell), v.names.request(p.Cell)}] = p
-		}
-		h.Columns = columns
-		for _, name := range rows {
-			row := chart.HeatRow{Name: cmp.Or(name, "-")}
-			for _, c := range columns {
-				row.Cells = append(row.Cells, v.field(at[[2]string{name, c}], level))
+	for _, g := range v.Grids() {
+		for _, b := range g.Blocks(g.Servers()) {
+			if len(v.Heat) == maxPanels {
+				v.HeatLeft++
+				continue
 			}
-			h.Rows = append(h.Rows, row)
-		}
-		if f, ok := newFigure("grid", cmp.Or(s.Name, "all cells"), "", h, table{}); ok {
-			v.Heat = append(v.Heat, f)
+			name := cmp.Or(strings.TrimSpace(conclude.LoadName(g.Points[0].Cell)+" "+b.Title), "all cells")
+			if f, ok := newFigure("grid", name, "", v.panel(name, g, b, level), table{}); ok {
+				v.Heat = append(v.Heat, f)
+			}
 		}
 	}
 	var names, columns []string
@@ -133,36 +116,42 @@ func (v *runView) heat() {
 	}
 	v.HeatLegend = append(v.HeatLegend, fmt.Sprintf("Each field: the mark of its verdict, %s (%s), and below %s in ms (%s). A darker field is a higher number (in the dark theme a lighter one).",
 		v.Rate.Name, v.Rate.Column, strings.Join(names, " and "), strings.Join(columns, ", ")))
-	var used []string
-	for _, verdict := range compare.Verdicts() {
-		if slices.ContainsFunc(v.Set.Points, func(p *compare.Point) bool { return p.Verdict == verdict }) {
-			text := verdict.Mark() + " " + string(verdict)
-			switch verdict {
-			case compare.SweetSpot:
-				text += " (framed)"
-			case compare.Invalid:
-				text += " (crossed out: its number must not be used)"
-			}
-			used = append(used, text)
-		}
+	v.HeatLegend = append(v.HeatLegend, "Marks: "+strings.Join(view.Marks(v.Set.Points), ", ")+". A sweet spot is framed; a number that is crossed out must not be used.")
+}
+
+// panel is a block of a grid as a heat map.
+func (v *runView) panel(name string, g view.Grid, b view.Block, level func(float64) int) chart.Heat {
+	h := chart.Heat{Title: "Grid of " + name, Down: "load", Across: strings.Join(b.Across.Columns(), ", ")}
+	if g.Down != nil {
+		h.Down = g.Down.Column
 	}
-	v.HeatLegend = append(v.HeatLegend, "Marks: "+strings.Join(used, ", ")+".")
+	for i := range b.Series {
+		h.Columns = append(h.Columns, b.Head(i))
+	}
+	for _, r := range b.Rows {
+		row := chart.HeatRow{Name: cmp.Or(r.Name, "-")}
+		for _, p := range r.Points {
+			row.Cells = append(row.Cells, v.field(p, level))
+		}
+		h.Rows = append(h.Rows, row)
+	}
+	return h
 }
 
 // field is a cell of the heat map; p is nil if the plan has none.
-func (v *runView) field(p *compare.Point, level func(float64) int) chart.HeatCell {
+func (v *runView) field(p *conclude.Point, level func(float64) int) chart.HeatCell {
 	if p == nil {
 		return chart.HeatCell{None: true}
 	}
-	h := chart.HeatCell{Mark: p.Verdict.Mark(), Level: -1, Title: v.title(p), Cell: v.ID + p.Cell.ID, Strong: p.Verdict == compare.SweetSpot}
+	h := chart.HeatCell{Mark: p.Verdict.Mark(), Level: -1, Title: v.title(p), Cell: v.ID + p.Cell.ID, Strong: p.Verdict == conclude.SweetSpot}
 	value, ok := v.rate(p)
 	if !ok {
 		h.Text = string(p.Verdict)
 		return h
 	}
-	h.Text, h.Crossed = v.Rate.Show(value), p.Verdict == compare.Invalid
+	h.Text, h.Crossed = v.Rate.Show(value), p.Verdict == conclude.Invalid
 	for _, l := range v.below() {
-		m := compare.Measure{Column: col.Latency("p95", l)}
+		m := conclude.Measure{Column: col.Latency("p95", l)}
 		text := strings.ToUpper(l) + " "
 		if lat, ok := p.Average(m); ok {
 			h.Below = append(h.Below, text+m.Show(lat)+" ms"+p.Mark(m.Column))
@@ -204,7 +193,7 @@ func levels(values []float64) func(float64) int {
 var bound = regexp.MustCompile(`^\s*([a-z][a-z0-9_]*)\s*[<>]=?\s*([0-9]+(?:\.[0-9]+)?)\s*$`)
 
 // limits are the objectives of points that bound a column.
-func limits(points []*compare.Point, column string) []chart.Limit {
+func limits(points []*conclude.Point, column string) []chart.Limit {
 	var all []chart.Limit
 	for _, p := range points {
 		for _, o := range p.Objectives {
@@ -230,7 +219,7 @@ func limits(points []*compare.Point, column string) []chart.Limit {
 
 // throughput draws rate against latency, a chart for each kind of request.
 func (v *runView) throughput() {
-	x := compare.Measure{Column: col.Latency("p95", v.Latencies[0])}
+	x := conclude.Measure{Column: col.Latency("p95", v.Latencies[0])}
 	shapes, more := v.shapes()
 	for _, shape := range shapes {
 		plot := chart.Plot{
@@ -261,8 +250,8 @@ func (v *runView) throughput() {
 
 // shapes are the points by their kind of request, those that are drawn, and what is
 // said of the others in the note of a figure.
-func (v *runView) shapes() (drawn []*compare.Series, note string) {
-	all := compare.Group(v.Set.Points, func(p *compare.Point) string { return v.names.request(p.Cell) })
+func (v *runView) shapes() (drawn []*conclude.Series, note string) {
+	all := conclude.Group(v.Set.Points, func(p *conclude.Point) string { return v.names.request(p.Cell) })
 	if n := len(all) - maxShapes; n > 0 {
 		return all[:maxShapes], fmt.Sprintf("%s more: see the table of all trials.", humanize.Plural(n, "kind")+" of request")
 	}
@@ -270,8 +259,8 @@ func (v *runView) shapes() (drawn []*compare.Series, note string) {
 }
 
 // servers are the points of a kind of request by their servers.
-func (v *runView) servers(shape *compare.Series) []*compare.Series {
-	return compare.Group(shape.Points, func(p *compare.Point) string { return v.names.server(p.Cell) })
+func (v *runView) servers(shape *conclude.Series) []*conclude.Series {
+	return conclude.Group(shape.Points, func(p *conclude.Point) string { return v.names.server(p.Cell) })
 }
 
 // draws adds the first series to a plot, and says which are left out.
@@ -289,7 +278,7 @@ func notes(texts ...string) string {
 }
 
 // axis is a column as the name of an axis.
-func (v *runView) axis(column string) string { return axisOf(v.run.Resolved.Columns, column) }
+func (v *runView) axis(column string) string { return axisOf(v.Run.Resolved.Columns, column) }
 
 // axisOf is a column with its unit.
 func axisOf(columns []result.Column, column string) string {
@@ -302,10 +291,10 @@ func axisOf(columns []result.Column, column string) string {
 
 // latency draws percentiles against load, for each series.
 func (v *runView) latency() {
-	for _, shape := range compare.Group(v.Set.Points, func(p *compare.Point) string {
-		return v.names.of(p.Cell, func(s compare.Setting) bool { return !s.Amount })
+	for _, shape := range conclude.Group(v.Set.Points, func(p *conclude.Point) string {
+		return v.names.of(p.Cell, func(s conclude.Setting) bool { return !s.Amount })
 	}) {
-		name := compare.AmountAxis(shape.Points)
+		name := conclude.AmountAxis(shape.Points)
 		if len(shape.Points) < 2 || name == "" {
 			continue
 		}
@@ -320,23 +309,23 @@ func (v *runView) latency() {
 	}
 }
 
-func (v *runView) percentiles(about, name, latency string, points []*compare.Point) {
+func (v *runView) percentiles(about, name, latency string, points []*conclude.Point) {
 	columns := []string{col.Latency("p50", latency), col.Latency("p95", latency), col.Latency("p99", latency)}
 	plot := chart.Plot{
 		Title: strings.ToUpper(latency) + " against load: " + about,
-		X:     chart.Axis{Name: name, Log: compare.Load(points[len(points)-1].Cell) >= 8*compare.Load(points[0].Cell)},
+		X:     chart.Axis{Name: name, Log: conclude.Load(points[len(points)-1].Cell) >= 8*conclude.Load(points[0].Cell)},
 		Y:     chart.Axis{Name: strings.ToUpper(latency) + " [ms]"},
 	}
 	t := v.table("cell", columns...)
 	for i, column := range columns {
 		series := chart.Series{Name: column, Kind: i, Dash: i, Line: true}
 		for _, p := range points {
-			m := compare.Measure{Column: column}
+			m := conclude.Measure{Column: column}
 			value, ok := p.Average(m)
 			if !ok {
 				continue
 			}
-			pt := chart.Point{X: compare.Load(p.Cell), Y: value}
+			pt := chart.Point{X: conclude.Load(p.Cell), Y: value}
 			pt.Low, pt.High = interval(p, column)
 			v.dress(&pt, p)
 			pt.Label = ""
@@ -360,7 +349,7 @@ func (v *runView) percentiles(about, name, latency string, points []*compare.Poi
 // interval is the 95 % interval of a column: of the mean over the trials of a cell, or of
 // its only trial. Tables of cells of older versions have lower ends below 0, where no figure
 // is.
-func interval(p *compare.Point, column string) (low, high float64) {
+func interval(p *conclude.Point, column string) (low, high float64) {
 	if p.Valid > 1 {
 		return max(0, p.Group.Float(column+groups.CILow)), p.Group.Float(column + groups.CIHigh)
 	}

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"sweep.dev/sweep/report"
-	"sweep.dev/sweep/report/reporttest"
+	"sweep.dev/sweep/report/reporttest/large"
 )
 
 // TestWrite_size holds how many bytes a cell takes: ten thousand with 100 points each are
@@ -16,7 +16,7 @@ func TestWrite_size(t *testing.T) {
 	t.Parallel()
 	const cells, most = 120, 1500
 	dir := filepath.Join(t.TempDir(), "run")
-	reporttest.Scale{Cells: cells, Points: 100 * cells}.Make(t, dir)
+	large.Run{Cells: cells, Points: 100 * cells}.Make(t, dir)
 	run, err := report.OpenLean(dir)
 	if err != nil {
 		t.Fatal(err)

@@ -2,8 +2,7 @@
 // script to be read, no font. Its charts are drawn here; a script of ours adds what needs
 // a hand: opening a cell, filtering the table of all cells, and timelines.
 //
-// The page concludes nothing: what it says are claims of [compare], in the words of
-// [details]. It has no text of a prompt or an answer.
+// The page concludes nothing: what it says is of [view], in its words. It has no text of a prompt or an answer.
 package webpage
 
 import (
@@ -20,7 +19,7 @@ import (
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/report/chart"
-	"sweep.dev/sweep/report/compare"
+	"sweep.dev/sweep/report/conclude"
 	"sweep.dev/sweep/report/webpage/pack"
 )
 
@@ -51,14 +50,13 @@ func assets() (css, js string) {
 
 // A document is the whole page.
 type document struct {
-	Title   string
-	Policy  string
-	Style   template.CSS
-	Script  template.JS
-	Runs    []*runView
-	Held    []held // the runs against the first
-	Rules   []string
-	Version string
+	Title  string
+	Policy string
+	Style  template.CSS
+	Script template.JS
+	Runs   []*runView
+	Held   []held // the runs against the first
+	Rules  []string
 }
 
 // Write writes a page about runs. Nothing in it depends on when it is written.
@@ -68,7 +66,7 @@ func Write(w io.Writer, runs []*report.Run) error {
 		Policy: policy(css, js),
 		Style:  template.CSS(css), // a constant of this program
 		Script: template.JS(js),   // "
-		Rules:  compare.Rules,
+		Rules:  conclude.Rules,
 	}
 	var titles []string
 	for i, run := range runs {
@@ -78,7 +76,7 @@ func Write(w io.Writer, runs []*report.Run) error {
 			data, err = pack.Run(run, prefix)
 			return err
 		})
-		v := view(run, prefix)
+		v := viewOf(run, prefix)
 		v.Many = len(runs) > 1
 		if err := packing.Wait(); err != nil {
 			return err
@@ -130,7 +128,7 @@ func Drawings(runs []*report.Run) []Drawing {
 	}
 	var views []*runView
 	for i, run := range runs {
-		v := view(run, "")
+		v := viewOf(run, "")
 		views = append(views, v)
 		prefix := ""
 		if len(runs) > 1 {

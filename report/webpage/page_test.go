@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"sweep.dev/sweep/report"
-	"sweep.dev/sweep/report/compare"
+	"sweep.dev/sweep/report/conclude"
 	"sweep.dev/sweep/report/reporttest"
 	"sweep.dev/sweep/result"
 )
@@ -128,7 +128,7 @@ func TestWrite_latencies(t *testing.T) {
 // of an older version.
 func TestInterval(t *testing.T) {
 	t.Parallel()
-	p := &compare.Point{Valid: 2, Group: result.Row{"p95_ttft_ms_ci95_low": -12.5, "p95_ttft_ms_ci95_high": 40.0, "p50_ttft_ms_ci95_low": 3.0, "p50_ttft_ms_ci95_high": 5.0}}
+	p := &conclude.Point{Valid: 2, Group: result.Row{"p95_ttft_ms_ci95_low": -12.5, "p95_ttft_ms_ci95_high": 40.0, "p50_ttft_ms_ci95_low": 3.0, "p50_ttft_ms_ci95_high": 5.0}}
 	for column, want := range map[string][2]float64{"p95_ttft_ms": {0, 40}, "p50_ttft_ms": {3, 5}} {
 		if low, high := interval(p, column); low != want[0] || high != want[1] {
 			t.Errorf("%s: %v to %v, want %v", column, low, high, want)

@@ -8,8 +8,8 @@ import (
 
 	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/report"
-	"sweep.dev/sweep/report/across"
 	"sweep.dev/sweep/report/chart"
+	"sweep.dev/sweep/report/compare"
 	"sweep.dev/sweep/result"
 )
 
@@ -27,15 +27,15 @@ type sides struct{ base, head string }
 
 // heldOf draws a comparison. id begins what a click on a cell opens, and columns say what
 // the metrics are.
-func heldOf(c *across.Comparison, title string, names sides, id string, columns []result.Column) held {
+func heldOf(c *compare.Comparison, title string, names sides, id string, columns []result.Column) held {
 	h := held{Title: title, Table: ratioTable(c, names, id)}
-	for _, m := range across.Metrics() {
+	for _, m := range compare.Metrics() {
 		if !m.Judged || m.Share {
 			continue // a cost follows from the rate, and a share has no ratio
 		}
 		f := chart.Forest{
 			Title: fmt.Sprintf("%s of %s over that of %s, with 95 %% intervals", m.Column, names.head, names.base),
-			Axis:  fmt.Sprintf("%s, %s / %s: %s is %s", m.Column, names.head, names.base, better(m), m.Better), Alike: across.Alike,
+			Axis:  fmt.Sprintf("%s, %s / %s: %s is %s", m.Column, names.head, names.base, better(m), m.Better), Alike: compare.Alike,
 		}
 		for i := range c.Cells {
 			for k := range c.Cells[i].Figures {
@@ -52,17 +52,17 @@ func heldOf(c *across.Comparison, title string, names sides, id string, columns 
 }
 
 // better is which side of 1 is the better one.
-func better(m across.Metric) string {
+func better(m compare.Metric) string {
 	if m.LessIsBest() {
 		return "below 1"
 	}
 	return "above 1"
 }
 
-func forestRow(cell *across.Cell, f *across.Figure, id string) chart.ForestRow {
+func forestRow(cell *compare.Cell, f *compare.Figure, id string) chart.ForestRow {
 	r := chart.ForestRow{
 		Name: cell.Short(), Ratio: *f.Ratio, Text: ratioText(*f.Ratio) + " " + f.Word(), Cell: id + cell.ID,
-		Better: f.Verdict == across.Faster, Worse: f.Verdict == across.Slower,
+		Better: f.Verdict == compare.Faster, Worse: f.Verdict == compare.Slower,
 		Title: cell.Label + ": " + f.Metric + " " + ratioText(*f.Ratio) + ", " + f.Words(),
 	}
 	if f.Low != nil {
@@ -90,10 +90,10 @@ var ratioColumns = []string{"cell", "metric", "base", "head", "ratio", "low", "h
 
 // ratioTable has a line for each figure of each cell, and one for each cell that is not
 // compared.
-func ratioTable(c *across.Comparison, names sides, id string) table {
+func ratioTable(c *compare.Comparison, names sides, id string) table {
 	t := table{Title: fmt.Sprintf("Ratios: base is %s, head is %s", names.base, names.head)}
 	for _, name := range ratioColumns {
-		t.Head = append(t.Head, head{Name: name, Title: doc(across.Columns(), name), Text: slices.Contains([]string{"cell", "metric", "verdict"}, name)})
+		t.Head = append(t.Head, head{Name: name, Title: doc(compare.Columns(), name), Text: slices.Contains([]string{"cell", "metric", "verdict"}, name)})
 	}
 	optional := func(v *float64, share bool) field {
 		switch {
@@ -124,7 +124,7 @@ func ratioTable(c *across.Comparison, names sides, id string) table {
 				repeats = fmt.Sprint(*f.Repeats)
 			}
 			verdict := f.Word()
-			if f.Why != "" && f.Verdict != across.Same {
+			if f.Why != "" && f.Verdict != compare.Same {
 				verdict += ": " + f.Why
 			}
 			share := f.Share()
@@ -145,12 +145,12 @@ func ratioTable(c *across.Comparison, names sides, id string) table {
 
 // turns are the values of the axis that the plan compares by turns.
 func (v *runView) turns() {
-	t := v.Parts.Turns
+	t := v.Turns()
 	if t == nil {
 		return
 	}
 	for _, s := range t.Sides {
-		h := heldOf(s.Comparison, t.Title(s), sides{t.Baseline, s.Value}, v.ID, v.run.Resolved.Columns)
+		h := heldOf(s.Comparison, t.Title(s), sides{t.Baseline, s.Value}, v.ID, v.Run.Resolved.Columns)
 		if len(s.Cells) == 0 {
 			h.Lines = []string{s.Nothing()}
 		}
@@ -166,14 +166,14 @@ func between(runs []*report.Run, views []*runView) []held {
 	if len(runs) < 2 {
 		return nil
 	}
-	side := func(i int) across.Side {
+	side := func(i int) compare.Side {
 		m := runs[i].State.Manifest
-		return across.Side{Name: runs[i].Dir, RunID: m.RunID, Plan: runs[i].Resolved.Plan, Points: views[i].Set.Points, Answers: views[i].answers}
+		return compare.Side{Name: runs[i].Dir, RunID: m.RunID, Plan: runs[i].Resolved.Plan, Points: views[i].Set.Points, Answers: views[i].answers}
 	}
 	var all []held
 	for i := range runs[1:] {
 		head := i + 1
-		c := across.Compare(side(0), side(head), across.Options{})
+		c := compare.Compare(side(0), side(head), compare.Options{})
 		title := runs[head].Dir + " against " + runs[0].Dir
 		if len(c.Cells) == 0 {
 			all = append(all, held{Title: title, Lines: []string{c.Nothing()}})

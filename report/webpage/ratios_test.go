@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"sweep.dev/sweep/quality"
+	"sweep.dev/sweep/judge/quality"
 	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/report/reporttest"
 )

@@ -12,10 +12,11 @@ import (
 	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/report"
-	"sweep.dev/sweep/report/compare"
-	"sweep.dev/sweep/report/details"
+	"sweep.dev/sweep/report/capacity"
+	"sweep.dev/sweep/report/conclude"
 	"sweep.dev/sweep/report/draw"
 	"sweep.dev/sweep/report/paired"
+	"sweep.dev/sweep/report/view"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
 )
@@ -23,44 +24,43 @@ import (
 // A runView is what the page shows of one run. Its texts are plain; the template
 // escapes them.
 type runView struct {
-	*details.Parts
-	ID     string // of the anchors of the run
-	Plan   string
-	Dir    string
-	When   string
-	Owes   string // the title of what is owed
-	Badge  string // SIMULATED, or the machines
-	Mixed  bool   // only some trials are simulated
-	Many   bool   // the page is about other runs too
-	Answer []string
-	Open   []string // what is not decided
+	*view.View
+	ID         string // of the anchors of the run
+	Plan       string
+	When       string
+	Owed, Kept []draw.Item // pods
+	Badge      string      // SIMULATED, or the machines
+	Many       bool        // the page is about other runs too
+	Answer     []string
+	Open       []string // what is not decided
 
-	Searched     []searched // of a plan with find
-	SearchedLeft int        // searches that are not drawn
-	Heat         []figure
-	HeatLegend   []string
-	HeatLeft     int // panels that are not drawn
-	Throughput   []figure
-	Frontier     []figure
-	Latency      []figure
-	LatencyOff   int // series that are not drawn
-	Cost         []figure
-	CostTable    table
-	Compared     []comparison
-	Held         []held // sides of the plan's own comparison
-	Grids        []table
-	Quality      table // of the deployments that answered prompts
-	answers      *paired.Paired
-	Verdicts     []draw.Item // on those that have a baseline
-	Steady       table
-	Cells        table
-	Facts        []fact
-	Command      string
-	Next         string
+	Capacity      []draw.Item // what the searches of a plan with find have found
+	CapacityTitle string
+	found         []capacity.Answer
+	Searched      []searched
+	SearchedLeft  int // searches that are not drawn
+	Heat          []figure
+	HeatLegend    []string
+	HeatLeft      int // panels that are not drawn
+	Throughput    []figure
+	Frontier      []figure
+	Latency       []figure
+	LatencyOff    int // series that are not drawn
+	Cost          []figure
+	Compared      []comparison
+	Held          []held // sides of the plan's own comparison
+	Tables        []table
+	Quality       table // of the deployments that answered prompts
+	answers       *paired.Paired
+	Verdicts      []draw.Item // on those that have a baseline
+	Steady        table
+	Cells         table
+	Facts         []fact
+	Command       string
+	Next          string
 
 	Data template.HTML // for the script
 
-	run   *report.Run
 	names names
 }
 
@@ -77,25 +77,26 @@ type comparison struct {
 	Lines []string
 }
 
-// view makes what is shown of a run. prefix begins the ids of its anchors.
-func view(run *report.Run, prefix string) *runView {
-	v := &runView{Parts: details.PartsOf(run), ID: prefix, Plan: run.State.Manifest.Plan, Dir: run.Dir, run: run}
-	v.names = names{compare.Varied(v.Set.Points)}
-	v.figures()
+// viewOf makes what is shown of a run. prefix begins the ids of its anchors.
+func viewOf(run *report.Run, prefix string) *runView {
+	v := &runView{View: view.Of(run), ID: prefix, Plan: run.State.Manifest.Plan}
+	v.names = names{conclude.Varied(v.Set.Points)}
 	v.When = when(run)
-	v.Owes = "Termination not confirmed: these may still run, or cost money"
-	if run.Running {
-		v.Owes = "In use by the run, which is still going"
+	v.Owed, v.Kept = v.Pods()
+	if v.Searching() {
+		v.found = v.View.Capacity()
+		v.Capacity, v.CapacityTitle = capacity.Items(v.found), capacity.Title(v.found)
 	}
 	v.badge()
-	v.answer()
+	said := v.Claims()
+	v.answer(said)
 	v.searches()
 	v.heat()
 	v.throughput()
 	v.frontier()
 	v.latency()
 	v.cost()
-	v.compared()
+	v.compared(said)
 	v.turns()
 	v.quality()
 	v.steady()
@@ -107,30 +108,13 @@ func view(run *report.Run, prefix string) *runView {
 
 // quality is how the deployments answered the plan's prompts.
 func (v *runView) quality() {
-	p, err := paired.Read(v.Dir)
+	p, unread := v.View.Quality()
 	switch {
-	case err != nil:
-		v.Verdicts = draw.Items([]string{"the answers cannot be read: " + err.Error()})
+	case unread != "":
+		v.Verdicts = draw.Items([]string{unread})
 	case p != nil:
 		v.answers = p
 		v.Quality, v.Verdicts = tableOf(p.Grid(), p.Notes()), p.Verdicts()
-	}
-}
-
-// figures chooses what is shown of a run without a valid trial: what its INVALID ones
-// have.
-func (v *runView) figures() {
-	if slices.ContainsFunc(v.Set.Points, func(p *compare.Point) bool { return p.Valid > 0 }) {
-		return
-	}
-	for _, row := range v.run.Rows() {
-		if row[row.Figure(compare.TokenRate.Column)] != nil {
-			v.Rate = compare.TokenRate
-		}
-		v.E2E = v.E2E || row[row.Figure(col.P95E2EMs)] != nil
-		if l := compare.Latencies(row); len(l) > len(v.Latencies) {
-			v.Latencies = l
-		}
 	}
 }
 
@@ -151,15 +135,10 @@ func when(run *report.Run) string {
 	return from.UTC().Format("2006-01-02 15:04") + to.UTC().Format(" to 15:04 UTC") + ", " + humanize.Duration(to.Sub(from))
 }
 
+// badge names what was measured: SIMULATED, or the machines.
 func (v *runView) badge() {
-	simulated, measured := 0, 0
 	var machines []string
-	for _, row := range v.run.Rows() {
-		if row[col.Simulated] == true {
-			simulated++
-			continue
-		}
-		measured++
+	for _, row := range v.Rows() {
 		gpu := fmt.Sprint(cmp.Or(row[col.GPU], any("server")))
 		if n, ok := row[col.GPUCount].(int64); ok {
 			gpu = fmt.Sprintf("%d x %s", n, gpu)
@@ -167,12 +146,11 @@ func (v *runView) badge() {
 		if backend, ok := row[col.Backend].(string); ok {
 			gpu += " (" + backend + ")"
 		}
-		if !slices.Contains(machines, gpu) {
+		if row[col.Simulated] != true && !slices.Contains(machines, gpu) {
 			machines = append(machines, gpu)
 		}
 	}
-	v.Mixed = simulated > 0 && measured > 0
-	if simulated > 0 {
+	if v.Simulated() != "" {
 		machines = append([]string{"SIMULATED"}, machines...)
 	}
 	v.Badge = strings.Join(some(machines, 6), ", ")
@@ -182,21 +160,21 @@ func (v *runView) badge() {
 const maxOpen = 6
 
 // answer chooses at most three sentences of those that state claims.
-func (v *runView) answer() {
+func (v *runView) answer(said []view.Said) {
 	var spots, rest []string
-	for _, c := range v.Claims {
+	for _, c := range said {
 		text := strings.TrimPrefix(c.About+": "+c.Text, ": ")
 		switch {
-		case c.Answer == compare.NotDecided, c.Answer == compare.Tied && c.Question == compare.AskSweetSpot:
+		case c.Answer == conclude.NotDecided, c.Answer == conclude.Tied && c.Question == conclude.AskSweetSpot:
 			v.Open = append(v.Open, text)
-		case c.Answer != compare.Decided:
-		case c.Question == compare.AskSweetSpot:
+		case c.Answer != conclude.Decided:
+		case c.Question == conclude.AskSweetSpot:
 			spots = append(spots, "Sweet spot: "+c.Text)
-		case c.Question == compare.AskCost:
+		case c.Question == conclude.AskCost:
 			rest = append(rest, strings.TrimPrefix(c.About+", "+c.Text, ", "))
-		case c.Question == compare.AskGPUBest:
+		case c.Question == conclude.AskGPUBest:
 			rest = append(rest, text)
-		case c.Question == compare.AskBest:
+		case c.Question == conclude.AskBest:
 			rest = append(rest, "Best of those that meet every objective: "+c.Text)
 		}
 	}
@@ -220,15 +198,15 @@ func some(texts []string, most int) []string {
 }
 
 // compared are the sentences about engines and GPUs, with the tables of both.
-func (v *runView) compared() {
+func (v *runView) compared(said []view.Said) {
 	at := map[string]int{}
-	for _, c := range v.Claims {
+	for _, c := range said {
 		switch c.Question {
-		case compare.AskEngine, compare.AskGPU, compare.AskGPUBest, compare.AskCost:
+		case conclude.AskEngine, conclude.AskGPU, conclude.AskGPUBest, conclude.AskCost:
 		default:
 			continue
 		}
-		about := cmp.Or(c.About, "the plan's load")
+		about := cmp.Or(c.About, view.TheLoad)
 		i, ok := at[about]
 		if !ok {
 			i = len(v.Compared)
@@ -237,18 +215,11 @@ func (v *runView) compared() {
 		}
 		v.Compared[i].Lines = append(v.Compared[i].Lines, c.Text)
 	}
-	if v.Engines != nil {
-		v.Grids = append(v.Grids, tableOf(*v.Engines, v.Caveats))
-	}
-	for i, g := range v.GPUs {
-		var notes []string
-		if i == len(v.GPUs)-1 {
-			notes = v.GPUNotes
+	tables := append([]*view.Table{v.Engines(), v.Surface()}, v.GPUs()...)
+	for _, t := range tables {
+		if t != nil {
+			v.Tables = append(v.Tables, tableOf(t.Grid, t.Notes))
 		}
-		v.Grids = append(v.Grids, tableOf(g, notes))
-	}
-	if v.Surface != nil {
-		v.Grids = append(v.Grids, tableOf(*v.Surface, v.Notes))
 	}
 }
 
@@ -276,7 +247,7 @@ var seen = []struct{ name, column string }{
 const maxValues = 12
 
 func (v *runView) reproduce() {
-	m := v.run.State.Manifest
+	m := v.Run.State.Manifest
 	v.Command = "sweep run " + plaintext.Word(layout.Plan)
 	for _, set := range m.Set {
 		v.Command += " --set " + plaintext.Word(set)
@@ -294,7 +265,7 @@ func (v *runView) reproduce() {
 	if m.Method > 0 {
 		add("method of the figures", fmt.Sprint(m.Method))
 	}
-	rows := v.run.Rows()
+	rows := v.Run.Rows()
 	for _, s := range seen {
 		var values []string
 		for _, row := range rows {

@@ -18,12 +18,12 @@ type searched struct {
 
 // searches draws the searches of a plan with find.
 func (v *runView) searches() {
-	for i := range v.Searches {
+	for i := range v.found {
 		if len(v.Searched) == maxPanels/2 {
 			v.SearchedLeft++
 			continue
 		}
-		a := &v.Searches[i]
+		a := &v.found[i]
 		probes := a.Probes()
 		if len(probes) == 0 {
 			continue
@@ -68,7 +68,7 @@ func (v *runView) probes(a *capacity.Answer, probes []capacity.Probe) (figure, b
 	for i, o := range outcomes {
 		series[i] = chart.Series{Name: o.name, Kind: i}
 	}
-	t := table{Head: []head{{Name: "trial"}, {Name: a.Of.Axis, Title: doc(v.run.Resolved.Columns, a.Of.Axis)}, {Name: "why it was run", Text: true}, {Name: "objective", Text: true}, {Name: "what was measured", Text: true}}}
+	t := table{Head: []head{{Name: "trial"}, {Name: a.Of.Axis, Title: doc(v.Run.Resolved.Columns, a.Of.Axis)}, {Name: "why it was run", Text: true}, {Name: "objective", Text: true}, {Name: "what was measured", Text: true}}}
 	for n, p := range probes {
 		i := slices.IndexFunc(outcomes, func(o ended) bool { return o.mark == p.Mark })
 		why := "to find a load"
@@ -137,7 +137,7 @@ func answered(a *capacity.Answer) (all []named) {
 // kept draws for each load which share of its trials kept the objective.
 func (v *runView) kept(a *capacity.Answer, probes []capacity.Probe) (figure, bool) {
 	bars := chart.Shares{Title: "Trials that kept the objective: " + a.About(), Unit: "filled: kept; hollow: missed; pale: no fresh trial"}
-	t := table{Head: []head{{Name: a.Of.Axis, Title: doc(v.run.Resolved.Columns, a.Of.Axis)}, {Name: "trials", Text: true}, {Name: "kept"}, {Name: "missed"}, {Name: "INVALID"}, {Name: "answer", Text: true}}}
+	t := table{Head: []head{{Name: a.Of.Axis, Title: doc(v.Run.Resolved.Columns, a.Of.Axis)}, {Name: "trials", Text: true}, {Name: "kept"}, {Name: "missed"}, {Name: "INVALID"}, {Name: "answer", Text: true}}}
 	for _, l := range slices.Backward(a.Levels()) {
 		var says []string
 		for _, n := range answered(a) {

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"sweep.dev/sweep/internal/humanize"
-	"sweep.dev/sweep/report/compare"
+	"sweep.dev/sweep/report/conclude"
 	"sweep.dev/sweep/report/draw"
 	"sweep.dev/sweep/report/webpage/pack"
 	"sweep.dev/sweep/result"
@@ -35,8 +35,8 @@ type head struct {
 // A field is one place of a table.
 type field struct {
 	Text    string
-	Verdict compare.Verdict // "" if there is none
-	Cell    string          // what a click opens
+	Verdict conclude.Verdict // "" if there is none
+	Cell    string           // what a click opens
 	Number  bool
 }
 
@@ -44,13 +44,13 @@ type field struct {
 func (v *runView) table(first string, columns ...string) table {
 	t := table{Head: []head{{Name: first, Text: true}}}
 	for _, c := range columns {
-		t.Head = append(t.Head, head{Name: c, Title: doc(v.run.Resolved.Columns, c)})
+		t.Head = append(t.Head, head{Name: c, Title: doc(v.Run.Resolved.Columns, c)})
 	}
 	return t
 }
 
 // add is a row with a cell and its figures.
-func (t *table) add(v *runView, p *compare.Point, columns ...string) {
+func (t *table) add(v *runView, p *conclude.Point, columns ...string) {
 	if len(t.Rows) == MaxRows {
 		t.Left++
 		return
@@ -63,19 +63,19 @@ func (t *table) add(v *runView, p *compare.Point, columns ...string) {
 }
 
 // name is a cell with its verdict.
-func (v *runView) name(p *compare.Point) field {
+func (v *runView) name(p *conclude.Point) field {
 	return field{Text: p.Verdict.Mark() + " " + p.Cell.Label, Verdict: p.Verdict, Cell: v.ID + p.Cell.ID}
 }
 
 // figureOf is the mean of a column over the trials of a cell that count, marked where it
 // must not be used or rests on too few requests.
-func figureOf(p *compare.Point, column string) field {
-	m := compare.Measure{Column: column}
+func figureOf(p *conclude.Point, column string) field {
+	m := conclude.Measure{Column: column}
 	f := field{Text: "-", Number: true}
 	if v, ok := p.Average(m); ok {
 		f.Text = humanize.Figure(v) + p.Mark(column)
 		if p.Valid == 0 {
-			f.Text, f.Verdict = compare.Invalid.Mark()+" "+f.Text, compare.Invalid
+			f.Text, f.Verdict = conclude.Invalid.Mark()+" "+f.Text, conclude.Invalid
 		}
 	} else if p.Valid > 0 {
 		f.Text = p.Shown(m)
@@ -87,7 +87,7 @@ func figureOf(p *compare.Point, column string) field {
 func tableOf(g draw.Grid, notes []string) table {
 	t := table{Title: g.Name, Head: []head{{Name: g.Down, Text: true}}, Notes: notes}
 	for _, value := range g.Values {
-		t.Head = append(t.Head, head{Name: strings.TrimSpace(g.Across + " " + value)})
+		t.Head = append(t.Head, head{Name: value})
 	}
 	for i, row := range g.Rows {
 		if i == MaxRows {
@@ -111,23 +111,23 @@ var shownColumns = []string{
 
 // cells is the table of all trials.
 func (v *runView) cells() {
-	outcomes := v.run.Outcomes()
+	outcomes := v.Run.Outcomes()
 	columns := slices.DeleteFunc(slices.Clone(shownColumns), func(c string) bool {
-		return !slices.ContainsFunc(outcomes, func(o *result.Outcome) bool { return o.Row[o.Row.Figure(c)] != nil || o.Row.Infinite(c) })
+		return !slices.ContainsFunc(outcomes, func(o *result.Outcome) bool { return o.Row[c] != nil || o.Row.Infinite(c) })
 	})
 	t := v.table("cell", columns...)
 	t.Head = slices.Insert(t.Head, 1, head{Name: "verdict", Text: true})
-	if v.run.Resolved.Repeats > 1 {
+	if v.Run.Resolved.Repeats > 1 {
 		t.Head = slices.Insert(t.Head, 1, head{Name: "trial"})
 	}
-	for i, trial := range v.run.Trials {
+	for i, trial := range v.Run.Trials {
 		if i == MaxRows {
-			t.Left = len(v.run.Trials) - i
+			t.Left = len(v.Run.Trials) - i
 			break
 		}
-		verdict := compare.Judge(trial)
+		verdict := conclude.Judge(trial)
 		row := []field{{Text: trial.Cell.Label, Cell: v.ID + trial.Cell.ID}}
-		if v.run.Resolved.Repeats > 1 {
+		if v.Run.Resolved.Repeats > 1 {
 			row = append(row, field{Text: humanize.Figure(int64(trial.Trial)), Number: true})
 		}
 		row = append(row, field{Text: strings.TrimSpace(verdict.Mark() + " " + string(verdict) + " " + pack.Why(trial)), Verdict: verdict})
@@ -136,7 +136,7 @@ func (v *runView) cells() {
 			if trial.Outcome != nil {
 				f.Text = shown(trial.Outcome.Row, c)
 			}
-			if verdict == compare.Invalid && f.Text != "-" {
+			if verdict == conclude.Invalid && f.Text != "-" {
 				f.Text, f.Verdict = verdict.Mark()+" "+f.Text, verdict
 			}
 			row = append(row, f)
@@ -149,9 +149,9 @@ func (v *runView) cells() {
 // shown is a figure of a row for people.
 func shown(row result.Row, column string) string {
 	if row.Infinite(column) {
-		return compare.Infinite
+		return conclude.Infinite
 	}
-	return humanize.Figure(row[row.Figure(column)])
+	return humanize.Figure(row[column])
 }
 
 // steadyColumns say how steady a trial was, and on how much its figures rest.
@@ -164,7 +164,7 @@ var steadyColumns = []string{
 func (v *runView) steady() {
 	points := v.Set.Points
 	columns := slices.DeleteFunc(slices.Clone(steadyColumns), func(c string) bool {
-		return !slices.ContainsFunc(points, func(p *compare.Point) bool { _, ok := p.Average(compare.Measure{Column: c}); return ok })
+		return !slices.ContainsFunc(points, func(p *conclude.Point) bool { _, ok := p.Average(conclude.Measure{Column: c}); return ok })
 	})
 	t := v.table("cell", columns...)
 	for _, p := range points {

@@ -8,15 +8,15 @@ import (
 
 	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/report/chart"
-	"sweep.dev/sweep/report/compare"
+	"sweep.dev/sweep/report/conclude"
 	"sweep.dev/sweep/result/col"
 )
 
 // perGPU is the output tokens per second of one GPU of a cell. ok is false if the number
 // of GPUs is not known.
-func perGPU(p *compare.Point) (v float64, ok bool) {
-	rate, ok := p.Average(compare.TokenRate)
-	gpus, known := p.Average(compare.Measure{Column: col.GPUCount})
+func perGPU(p *conclude.Point) (v float64, ok bool) {
+	rate, ok := p.Average(conclude.TokenRate)
+	gpus, known := p.Average(conclude.Measure{Column: col.GPUCount})
 	if !ok || !known || gpus <= 0 {
 		return 0, false
 	}
@@ -26,7 +26,7 @@ func perGPU(p *compare.Point) (v float64, ok bool) {
 // frontier draws output tokens per second of a GPU against those of a user, with the
 // frontier: the cells of which no other gives more of both.
 func (v *runView) frontier() {
-	user := compare.Measure{Column: col.P50UserTokS}
+	user := conclude.Measure{Column: col.P50UserTokS}
 	shapes, more := v.shapes()
 	for _, shape := range shapes {
 		plot := chart.Plot{
@@ -36,15 +36,15 @@ func (v *runView) frontier() {
 		}
 		t := v.table("cell", col.P50UserTokS)
 		t.Head = append(t.Head,
-			head{Name: "throughput_tok_s / gpu_count", Title: doc(v.run.Resolved.Columns, col.ThroughputTokS) + " It is divided by the GPUs of the deployment (gpu_count)."},
+			head{Name: "throughput_tok_s / gpu_count", Title: doc(v.Run.Resolved.Columns, col.ThroughputTokS) + " It is divided by the GPUs of the deployment (gpu_count)."},
 			head{Name: "frontier", Text: true})
 		type candidate struct {
 			pt chart.Point
-			p  *compare.Point
+			p  *conclude.Point
 		}
 		var all []candidate
 		var lines []chart.Series
-		measured := slices.ContainsFunc(shape.Points, func(p *compare.Point) bool { return eligible(p) && !p.Simulated() })
+		measured := slices.ContainsFunc(shape.Points, func(p *conclude.Point) bool { return eligible(p) && !p.Simulated() })
 		for i, s := range v.servers(shape) {
 			series := chart.Series{Name: s.Name, Kind: i}
 			for _, p := range byLoad(s.Points) {
@@ -65,7 +65,7 @@ func (v *runView) frontier() {
 			return cmp.Or(cmp.Compare(b.pt.X, a.pt.X), cmp.Compare(b.pt.Y, a.pt.Y))
 		})
 		best, edge := math.Inf(-1), chart.Series{Name: "frontier", Kind: 6, Line: true, Dash: 1, Small: true}
-		on := map[*compare.Point]bool{}
+		on := map[*conclude.Point]bool{}
 		for _, c := range all {
 			// Simulated cells are on no frontier of measured ones.
 			if c.pt.Y > best && eligible(c.p) && (!measured || !c.p.Simulated()) {
@@ -80,7 +80,7 @@ func (v *runView) frontier() {
 			}
 			row := []field{v.name(c.p), figureOf(c.p, col.P50UserTokS), {Text: humanize.Figure(c.pt.Y), Number: true}, {Text: text}}
 			if c.p.Valid == 0 {
-				row[2].Text, row[2].Verdict = compare.Invalid.Mark()+" "+row[2].Text, compare.Invalid
+				row[2].Text, row[2].Verdict = conclude.Invalid.Mark()+" "+row[2].Text, conclude.Invalid
 			}
 			if len(t.Rows) < MaxRows {
 				t.Rows = append(t.Rows, row)
@@ -98,9 +98,9 @@ func (v *runView) frontier() {
 }
 
 // eligible says whether a cell may be on the frontier: it is valid and misses nothing.
-func eligible(p *compare.Point) bool {
+func eligible(p *conclude.Point) bool {
 	switch p.Verdict {
-	case compare.SweetSpot, compare.Acceptable, compare.Unstable:
+	case conclude.SweetSpot, conclude.Acceptable, conclude.Unstable:
 		return p.Valid > 0
 	}
 	return false
@@ -120,12 +120,12 @@ func (v *runView) cost() {
 		})
 	}
 	for _, p := range v.priced() {
-		usd, ok := p.Figure(compare.TokenCost)
+		usd, ok := p.Figure(conclude.TokenCost)
 		if !ok {
 			continue
 		}
-		name := v.names.of(p.Cell, func(compare.Setting) bool { return true })
-		bars.Bars = append(bars.Bars, chart.Bar{Name: cmp.Or(name, p.Cell.Label), Value: usd, Text: compare.TokenCost.Show(usd), Title: v.title(p), Cell: v.ID + p.Cell.ID})
+		name := v.names.of(p.Cell, func(conclude.Setting) bool { return true })
+		bars.Bars = append(bars.Bars, chart.Bar{Name: cmp.Or(name, p.Cell.Label), Value: usd, Text: conclude.TokenCost.Show(usd), Title: v.title(p), Cell: v.ID + p.Cell.ID})
 		row := []field{v.name(p)}
 		for _, c := range []string{col.USDPer1MOutputTokens, col.USDPerHour, col.JoulesPerOutputToken, col.ThroughputTokS, col.GPUCount} {
 			row = append(row, figureOf(p, c))
@@ -141,9 +141,9 @@ func (v *runView) cost() {
 }
 
 // gpusFor is how many GPUs carry a load in output tokens/s.
-func gpusFor(p *compare.Point, load float64) string {
-	rate, ok := p.Figure(compare.TokenRate)
-	gpus, known := p.Average(compare.Measure{Column: col.GPUCount})
+func gpusFor(p *conclude.Point, load float64) string {
+	rate, ok := p.Figure(conclude.TokenRate)
+	gpus, known := p.Average(conclude.Measure{Column: col.GPUCount})
 	if !ok || !known || rate <= 0 {
 		return "-"
 	}
@@ -152,9 +152,9 @@ func gpusFor(p *compare.Point, load float64) string {
 
 // priced are the cells of which the cost is said: those of the claims about it, or if there
 // are none, the sweet spots and best loads.
-func (v *runView) priced() []*compare.Point {
-	var points []*compare.Point
-	for _, questions := range [][]compare.Question{{compare.AskCost}, {compare.AskSweetSpot, compare.AskBest}} {
+func (v *runView) priced() []*conclude.Point {
+	var points []*conclude.Point
+	for _, questions := range [][]conclude.Question{{conclude.AskCost}, {conclude.AskSweetSpot, conclude.AskBest}} {
 		for _, c := range v.Set.Answers(questions...) {
 			for _, place := range c.Places {
 				if !slices.Contains(points, place.Point) {

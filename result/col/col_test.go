@@ -22,16 +22,17 @@ var elsewhere = map[string]string{
 	"engine":                  "quantities of engines, and fields of their requests",
 	"result/sample.go":        "series of the samples table",
 	"result/timeline":         "series of the samples table",
-	"store":                   "columns of the requests and samples tables",
+	"result/store":            "columns of the requests and samples tables",
 	"result/finding/table.go": "codes of reasons and findings",
-	"statistics":              "metrics of load.until",
-	"stopping":                "ways in which a load ends, and metrics of load.until",
+	"test/statistics":         "metrics of load.until",
+	"judge/stopping":          "ways in which a load ends, and metrics of load.until",
 	"plan":                    "keys of a plan and names of axes",
-	"internal/meant/words.go": "keys of a plan",
-	"export":                  "keys of other programs' files",
-	"judge":                   "keys of other programs' files",
+	"result/meant/words.go":   "keys of a plan",
+	"report/export":           "keys of other programs' files",
+	"judge/published":         "keys of other programs' files",
 
-	"internal/schemagen/offer.go": "names of axes",
+	"cmd/sweep/internal/schemagen/offer.go": "names of axes",
+	"cmd/sweep/internal/outbound/places.go": "keys of a plan",
 }
 
 // Column names that other programs' fields have too, and fields of our own JSON.

@@ -6,4 +6,4 @@
 // that are known only when it runs.
 package col
 
-//go:generate go run ../../internal/colgen col.go
+//go:generate go run ../../result/colgen col.go

@@ -44,7 +44,7 @@ func TestFacts(t *testing.T) {
 }
 
 func TestAdvice(t *testing.T) {
-	if got, want := Advice(ClientCeiling), "more chunks came than this client was calibrated to carry -> give it more or faster cores (sweep calibrate shows the ceiling), or lower the load"; got != want {
+	if got, want := Advice(ClientCeiling), "more chunks came than this client was calibrated to carry -> give it more or faster cores (sweep doctor calibrate shows the ceiling), or lower the load"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if got := Advice(BoundLoosened); got != "" {

@@ -45,7 +45,6 @@ var (
 	LoadRefused             = Code{"load_refused"}
 	RecordsFull             = Code{"records_full"}
 	LevelSkipped            = Code{"level_skipped"}
-	Interpolated            = Code{"interpolated"}
 	TrialsEnough            = Code{"trials_enough"}
 	DeviceSeen              = Code{"device_seen"}
 	TraceRowsSkipped        = Code{"trace_rows_skipped"}
@@ -163,7 +162,7 @@ var reasons = []Fact{
 	{
 		ClientCeiling, "more chunks came than this client was calibrated to carry",
 		"the bound is 70 % of the calibrated ceiling; a disturbed calibration judges no trial",
-		"give it more or faster cores (`sweep calibrate` shows the ceiling), or lower the load",
+		"give it more or faster cores (`sweep doctor calibrate` shows the ceiling), or lower the load",
 	},
 	{
 		ClientLag, "the client read late", "the bound of its p99 is `max_client_lag`, see below",
@@ -260,7 +259,7 @@ var remarks = []Fact{
 	{
 		CalibrationDisturbed,
 		"by the calibration the trial would be INVALID (`client_ceiling`, `client_lag`), but the machine was busy during the calibration, so it does not count", "",
-		"run `sweep calibrate --fresh` on a quiet machine",
+		"run `sweep doctor calibrate --fresh` on a quiet machine",
 	},
 	{
 		ContentUnrepresentative,
@@ -287,10 +286,6 @@ var remarks = []Fact{
 	{
 		LevelSkipped, "the trial was skipped: a lower level of the same axis ended by errors or saturation", "",
 		"leave `skip_higher` out to run it",
-	},
-	{
-		Interpolated, "the level was not run, since `adapt` interpolates its metric from the measured levels next to it", "",
-		"nothing: the text says which they are, and how far it may be off; a smaller `within` runs more levels",
 	},
 	{
 		TrialsEnough, "the trial was not run, since `repeats.until` knows the mean of its metric from the trials before it", "",
@@ -403,7 +398,7 @@ var remarks = []Fact{
 	},
 	{
 		MetricsPartial, "lines of the metrics could not be read, or a series vanished", "",
-		"`sweep metrics URL` shows the lines; other columns are right",
+		"`sweep probe metrics URL` shows the lines; other columns are right",
 	},
 	{
 		MetricsCut, "the engine's metrics are larger than the bound of the archive", "",

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/aclements/go-moremath/stats"
 	"golang.org/x/perf/benchmath"
 
 	"sweep.dev/sweep/result"
@@ -92,7 +93,7 @@ func Each(cols []result.Column, rows iter.Seq[result.Row], objectives map[string
 		}
 	}
 	var figures []figure
-	for _, name := range figuresOf(cols, rows) {
+	for _, name := range grouped {
 		if c, ok := result.Lookup(cols, name); ok {
 			figures = append(figures, figure{name, name + meanEnd, name + Median, name + sdEnd, name + CV, name + CILow, name + CIHigh})
 			out = append(out,
@@ -158,26 +159,6 @@ func cells(rows iter.Seq[result.Row]) iter.Seq[[]result.Row] {
 			yield(trials)
 		}
 	}
-}
-
-// figuresOf are the grouped columns that the rows have: of a run of method 1 those
-// of the whole trial.
-func figuresOf(cols []result.Column, rows iter.Seq[result.Row]) []string {
-	names := slices.Clone(grouped)
-	whole := false
-	for row := range rows {
-		whole = row.Whole()
-		break
-	}
-	if !whole {
-		return names
-	}
-	for i, name := range names {
-		if _, ok := result.Lookup(cols, name+col.WholeSuffix); ok && !slices.Contains(names, name+col.WholeSuffix) {
-			names[i] = name + col.WholeSuffix
-		}
-	}
-	return names
 }
 
 // groupKeys are the columns that all trials of a cell share; run_id has every run
@@ -246,7 +227,7 @@ func group(keys []result.Column, figures []figure, trials []result.Row) result.R
 			continue
 		}
 		mean, sd := meanAndSD(values)
-		row[f.mean], row[f.median] = mean, median(values)
+		row[f.mean], row[f.median] = mean, result.Median(values)
 		if len(values) < 2 {
 			continue
 		}
@@ -290,16 +271,10 @@ const confidence = 0.95
 // meanAndSD are the mean and the sample's standard deviation, which is NaN for
 // one value.
 func meanAndSD(values []float64) (mean, sd float64) {
-	n := float64(len(values))
-	for _, v := range values {
-		mean += v - values[0] // from the first: equal values have no deviation
+	if mean, sd = stats.Mean(values), stats.StdDev(values); len(values) < 2 {
+		sd = math.NaN()
 	}
-	mean = values[0] + mean/n
-	sum := 0.0
-	for _, v := range values {
-		sum += (v - mean) * (v - mean)
-	}
-	return mean, math.Sqrt(sum / (n - 1))
+	return mean, sd
 }
 
 func nullable(name string, t result.Type, unit, doc string) result.Column {

@@ -113,7 +113,7 @@ func sampleOf(trials []result.Row, figure string) sample {
 	s := sample{logs: true}
 	for _, row := range trials {
 		s.of = deployment{row[col.SubjectDigest], row[col.Engine], row[col.GPU], row[col.GPUCount], row[result.LoadAxis]}
-		s.column = row.Figure(figure)
+		s.column = figure
 		if v, ok := row.Number(s.column); ok {
 			trial, _ := row[col.Trial].(int64)
 			s.trials, s.values = append(s.trials, trial), append(s.values, v)
@@ -148,8 +148,4 @@ func (s sample) outlier(k int, others func() []spread) bool {
 	sd := lend(spreadOf(rest), others())
 	t := quantile.Student(1-outlierLevel/float64(len(compared))/(2*n), sd.df)
 	return distance > t*math.Sqrt(sd.variance*n/(n-1))
-}
-
-func median(values []float64) float64 {
-	return result.Quantile(slices.Sorted(slices.Values(values)), 0.5)
 }

@@ -35,8 +35,8 @@ func lend(own spread, others []spread) spread {
 	noise, most := 0.0, 0.0
 	for _, o := range others {
 		if o.variance > 0 {
-			logs = append(logs, math.Log(o.variance)-digamma(o.df/2)+math.Log(o.df/2))
-			noise += trigamma(o.df / 2)
+			logs = append(logs, math.Log(o.variance)-quantile.Digamma(o.df/2)+math.Log(o.df/2))
+			noise += quantile.Trigamma(o.df / 2)
 			most += o.df
 		}
 	}
@@ -49,32 +49,11 @@ func lend(own spread, others []spread) spread {
 	lent := spread{math.Exp(mean), most}
 	if unlike > 0 {
 		half := 0.5 + 1/unlike // about where trigamma is that
-		lent = spread{math.Exp(mean + digamma(half) - math.Log(half)), min(most, 2*half)}
+		lent = spread{math.Exp(mean + quantile.Digamma(half) - math.Log(half)), min(most, 2*half)}
 	}
 	if x := quantile.Beta(1-wilder, own.df/2, lent.df/2); own.variance/lent.variance > lent.df/own.df*x/(1-x) { // an F test
 		return own
 	}
 	df := own.df + lent.df
 	return spread{(own.df*own.variance + lent.df*lent.variance) / df, df}
-}
-
-// digamma is the derivative of the logarithm of the gamma function, for x above 0, by its
-// recurrence and asymptotic series (Abramowitz and Stegun, 6.3.5 and 6.3.18).
-func digamma(x float64) float64 {
-	sum := 0.0
-	for ; x < 6; x++ {
-		sum -= 1 / x
-	}
-	y := 1 / (x * x)
-	return sum + math.Log(x) - 1/(2*x) - y*(1.0/12-y*(1.0/120-y/252))
-}
-
-// trigamma is the derivative of digamma (6.4.6 and 6.4.12).
-func trigamma(x float64) float64 {
-	sum := 0.0
-	for ; x < 6; x++ {
-		sum += 1 / (x * x)
-	}
-	y := 1 / (x * x)
-	return sum + 1/x + y/2 + y/x*(1.0/6-y*(1.0/30-y/42))
 }

@@ -22,7 +22,7 @@ import (
 // they mean; new keys alone make none.
 const Version = 1
 
-// A File is what sweep noise writes. schemas/noise.schema.json is its schema.
+// A File is what sweep compare noise writes. schemas/noise.schema.json is its schema.
 type File struct {
 	Version   int       `json:"version"`
 	Plan      string    `json:"plan"`
@@ -184,7 +184,7 @@ func (f *File) Find(cell, column string) (s Spread, ok bool) {
 	return s, false
 }
 
-// Parse reads a file that sweep noise wrote. It refuses another version, and numbers
+// Parse reads a file that sweep compare noise wrote. It refuses another version, and numbers
 // that no spread has.
 func Parse(text []byte) (*File, error) {
 	var f File

@@ -70,29 +70,36 @@ func oneOf(sides []result.SLOPart) string {
 
 // settleShare decides whether no more than the allowed share is over the limit.
 func settleShare(p *result.SLOPart) {
-	decided := func(n float64) string {
-		effective := n / p.Deff
-		over := effective * float64(p.Over) / float64(p.N)
-		low, high := shareBounds(over, effective, p.Confidence)
-		if n == float64(p.N) {
-			p.Low, p.High = low, high
-		}
-		switch {
-		case high <= p.Allowed:
-			return result.SLOPass
-		case low > p.Allowed*(1+1e-9): // one of one independent request is at the bound itself
-			return result.SLOFail
-		}
-		return result.SLOUndecided
-	}
-	p.MoreRequests = 0
-	if p.Verdict = decided(float64(p.N)); p.Verdict != result.SLOUndecided {
+	share := float64(p.Over) / float64(p.N)
+	least := p.Allowed * (1 + 1e-9) // one of one independent request is at the bound itself
+	p.Low, p.High = shareBounds(float64(p.N)/p.Deff*share, float64(p.N)/p.Deff, p.Confidence)
+	p.MoreRequests, p.Far = 0, false
+	switch {
+	case p.High <= p.Allowed:
+		p.Verdict = result.SLOPass
+		return
+	case p.Low > least:
+		p.Verdict = result.SLOFail
 		return
 	}
-	if share := float64(p.Over) / float64(p.N); math.Abs(share-p.Allowed) < 1e-12 {
+	verdict, low, high := far(p, float64(p.N))
+	if p.Verdict = verdict; verdict != result.SLOUndecided {
+		p.Low, p.High, p.Far = low, high, true
 		return
 	}
-	n := reach(float64(p.N), func(n float64) bool { return decided(n) != result.SLOUndecided })
+	if math.Abs(share-p.Allowed) < 1e-12 {
+		return
+	}
+	n := reach(float64(p.N), func(n float64) bool {
+		if verdict, _, _ := far(p, n); verdict != result.SLOUndecided {
+			return true
+		}
+		n /= p.Deff
+		if share > p.Allowed { // so that only the lower bound can decide
+			return lowest(n*share, n, p.Confidence) > least
+		}
+		return highest(n*share, n, p.Confidence) <= p.Allowed
+	})
 	if n > 0 {
 		p.MoreRequests = rough((n - float64(p.N)) * float64(p.Requests) / float64(p.N))
 	}
@@ -174,15 +181,24 @@ func pool(trials []result.SLOPart) result.SLOPart {
 	p.Figure = nil // of one trial
 	switch p.Rule {
 	case result.RuleShare:
-		effective := 0.0
-		p.Requests, p.N, p.Over = 0, 0, 0
+		effective, near, squares, known := 0.0, 0.0, 0.0, true
+		p.Requests, p.N, p.Over, p.Away, p.DF = 0, 0, 0, 0, 0
 		for _, t := range trials {
 			p.Requests += t.Requests
 			p.N += t.N
 			p.Over += t.Over
 			effective += float64(t.N) / t.Deff
+			near += float64(t.N) / max(1, t.LimitDeff)
+			p.Away += float64(t.N) * t.Away
+			squares += math.Pow(float64(t.N)*t.AwayErr, 2)
+			p.DF += t.DF
+			known = known && t.DF > 0
 		}
-		p.Deff = float64(p.N) / effective
+		p.Deff, p.LimitDeff = float64(p.N)/effective, float64(p.N)/near
+		p.Away, p.AwayErr = p.Away/float64(p.N), math.Sqrt(squares)/float64(p.N)
+		if !known {
+			p.Away, p.AwayErr, p.DF = 0, 0, 0
+		}
 	case result.RuleMean, result.RuleRate:
 		p.Seconds, p.DF = 0, 0
 		for _, t := range trials {
@@ -210,14 +226,22 @@ func pool(trials []result.SLOPart) result.SLOPart {
 	return p
 }
 
-// worst is the part of the trial that did worst.
+// worst is the part of the trial that did worst. What a point rests on is that of all.
 func worst(trials []result.SLOPart) result.SLOPart {
 	rank := map[string]int{result.SLOPass: 0, result.SLOUndecided: 1, "": 2, result.SLOFail: 3}
 	p := trials[0]
+	counted := p.N > 0
+	n, requests, over := p.N, p.Requests, p.Over
 	for _, t := range trials[1:] {
 		if rank[t.Verdict] > rank[p.Verdict] {
 			p = t
 		}
+		counted = counted && t.N > 0
+		n, requests, over = n+t.N, requests+t.Requests, over+t.Over
+	}
+	if p.Rule == result.RulePoint && counted { // of an error rate
+		p.N, p.Requests, p.Over = n, requests, over
+		p.Low, p.High = shareBounds(float64(over), float64(n), p.Confidence)
 	}
 	return p
 }

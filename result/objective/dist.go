@@ -7,12 +7,21 @@ import "sweep.dev/sweep/internal/quantile"
 // counts may be fractions: those of correlated values are divided by their design
 // effect.
 func shareBounds(over, n, confidence float64) (low, high float64) {
+	return lowest(over, n, confidence), highest(over, n, confidence)
+}
+
+// lowest is the lower of the [shareBounds].
+func lowest(over, n, confidence float64) float64 {
 	if over > 0 {
-		low = quantile.Beta(1-confidence, over, n-over+1)
+		return quantile.Beta(1-confidence, over, n-over+1)
 	}
-	high = 1
+	return 0
+}
+
+// highest is the upper of the [shareBounds].
+func highest(over, n, confidence float64) float64 {
 	if over < n {
-		high = quantile.Beta(confidence, over+1, n-over)
+		return quantile.Beta(confidence, over+1, n-over)
 	}
-	return low, high
+	return 1
 }

@@ -24,21 +24,8 @@ const (
 	marginConfidence = 0.95
 )
 
-// DesignEffect is how many times more the share of values that are over varies than
-// that of as many independent ones: so many values are worth one. They are in the order
-// of time; +Inf is a request that failed. It is at least 1, and len(values) where they
-// are too few to tell.
-//
-// It is the largest of those of the values over the limit and over their own p50, p75
-// and p90: where few are over, or a queue was short by luck, the limit alone shows
-// nothing of how they cluster. The variance of batch means estimates it. Where the order
-// of the values matters, it is inflated by what neighbouring batches still share, and by
-// Student's t of so few batches (Korn and Graubard, Survey Methodology 24, 1998).
-func DesignEffect(values []float64, over func(float64) bool) float64 {
-	return newOrdered(values).effect(over)
-}
-
-// An ordered is values in the order of time, with what all design effects of them share.
+// An ordered is values in the order of time, of which +Inf is a request that failed, with
+// what all design effects of them share.
 type ordered struct {
 	values, sorted []float64
 	estimate       func(series []float64) float64
@@ -63,7 +50,7 @@ func newOrdered(values []float64) *ordered {
 	}
 	for _, p := range []float64{0.5, 0.75, 0.9} {
 		at := o.sorted[int(p*float64(n-1))]
-		o.own = max(o.own, o.of(func(v float64) bool { return v >= at }))
+		o.own = max(o.own, o.of(func(v float64) bool { return v > at })) // equal ones would show nothing
 	}
 	return o
 }
@@ -79,12 +66,22 @@ func (o *ordered) of(over func(float64) bool) float64 {
 	return o.estimate(o.series)
 }
 
-func (o *ordered) effect(over func(float64) bool) float64 {
-	n := len(o.values)
-	if n < minValues {
-		return float64(max(1, n))
+// effect returns how many times more the share of values that are over varies than that of
+// as many independent ones: so many values are worth one. It is at least 1, and len(values)
+// if they are too few to tell. near is that at the limit alone.
+//
+// It is the largest of those of the values over the limit and over their own p50, p75
+// and p90: where few are over, or a queue was short by luck, the limit alone shows
+// nothing of how they cluster. The variance of batch means estimates it. Where the order
+// of the values matters, it is inflated by what neighbouring batches still share, and by
+// Student's t of so few batches (Korn and Graubard, Survey Methodology 24, 1998).
+func (o *ordered) effect(over func(float64) bool) (effect, near float64) {
+	n := float64(max(1, len(o.values)))
+	if len(o.values) < minValues {
+		return n, n
 	}
-	return min(max(o.own, o.of(over)), float64(n))
+	near = min(max(1, o.of(over)), n)
+	return min(max(o.own, near), n), near
 }
 
 // plain is the design effect of a series in which no order was seen.
@@ -151,10 +148,17 @@ func batchesOf(series []float64, k int) batched {
 		return b
 	}
 	b.effect = b.variance * float64(size) / single
-	if r, ok := timeline.Neighbours(means); ok {
-		b.lag = r + 1/float64(k)
-	}
+	b.lag = lagOf(means)
 	return b
+}
+
+// lagOf returns the correlation of neighbouring means, its bias taken off; 0 if it is not
+// known.
+func lagOf(means []float64) float64 {
+	if r, ok := timeline.Neighbours(means); ok {
+		return r + 1/float64(len(means))
+	}
+	return 0
 }
 
 // inflation is by what the variance of the mean is more than that of the batch means

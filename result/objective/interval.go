@@ -25,15 +25,12 @@ func (o *ordered) interval(q, confidence float64) (low, high float64) {
 		return low, high
 	}
 	at := o.sorted[min(int(q*float64(n)), n-1)]
-	deff := o.effect(func(v float64) bool { return v >= at })
+	deff, _ := o.effect(func(v float64) bool { return v >= at })
 	side := (1 + confidence) / 2
-	bounds := func(over int) (low, high float64) {
-		return shareBounds(float64(over)/deff, float64(n)/deff, side)
-	}
-	if i := sort.Search(n, func(i int) bool { _, most := bounds(n - 1 - i); return most <= 1-q }); i < n {
+	if i := sort.Search(n, func(i int) bool { return highest(float64(n-1-i)/deff, float64(n)/deff, side) <= 1-q }); i < n {
 		high = o.sorted[i]
 	}
-	if i := sort.Search(n, func(i int) bool { least, _ := bounds(n - i); return least < 1-q }); i > 0 {
+	if i := sort.Search(n, func(i int) bool { return lowest(float64(n-i)/deff, float64(n)/deff, side) < 1-q }); i > 0 {
 		low = o.sorted[i-1]
 	}
 	return low, high

@@ -49,7 +49,7 @@ func TestDesignEffect(t *testing.T) {
 		sum := 0.0
 		for range 50 {
 			values := series(r, 400, phi)
-			d := DesignEffect(values, func(v float64) bool { return v >= limit })
+			d, _ := newOrdered(values).effect(func(v float64) bool { return v >= limit })
 			if d < 1 || d > 400 {
 				t.Fatalf("a design effect of %v", d)
 			}
@@ -64,7 +64,7 @@ func TestDesignEffect(t *testing.T) {
 	if far := mean(0.9, 1e9); far < 5 { // none is over
 		t.Errorf("with none over the limit %.1f", far)
 	}
-	if d := DesignEffect(make([]float64, 15), func(float64) bool { return false }); d != 15 {
+	if d, _ := newOrdered(make([]float64, 15)).effect(func(float64) bool { return false }); d != 15 {
 		t.Errorf("15 values are worth %.1f", 15/d)
 	}
 }
@@ -324,5 +324,108 @@ func TestDecide_any(t *testing.T) {
 		if text := Say(p); !strings.Contains(text, p.Verdict+": ") || strings.Contains(text, " or ") == (c.want == result.SLOPass) {
 			t.Errorf("%s: %s", name, text)
 		}
+	}
+}
+
+// A percentile that is far from its limit is decided though its values drift together, alone
+// and pooled; near the limit, with lost requests or of few values the count alone decides.
+func TestDecide_far(t *testing.T) {
+	t.Parallel()
+	drifting := func(n int, value, drift float64) []result.Request {
+		requests := make([]result.Request, n)
+		for i := range requests {
+			begin := time.Duration(i) * time.Second
+			took := value * (1 + drift*math.Sin(float64(i)/float64(n)*3)) // ms
+			requests[i] = result.Request{N: i, Status: result.Completed, Phase: result.Plateau, FirstToken: result.Never, FirstOutput: result.Never, LastToken: result.Never, FirstTokenChunk: -1, Scheduled: begin, Sent: begin, End: begin + time.Duration(took*float64(time.Millisecond))}
+		}
+		return requests
+	}
+	decide := func(requests []result.Request, limit float64) result.SLOPart {
+		var p result.SLOPart
+		span := timeline.Span{From: 0, To: requests[len(requests)-1].Sent, Steady: true}
+		Of(requests, summary.Options{Open: true, Span: span}).Decide(&p, nil, []Comparison{{Column: "p50_e2e_ms", Op: "<", Limit: limit}}, Confidence)
+		return p
+	}
+	far := decide(drifting(168, 18, 0.01), 50)
+	if far.Verdict != result.SLOPass || !far.Far || far.Deff < 20 {
+		t.Errorf("18 ms that drift by 1 %%, limit 50: %+v", far)
+	}
+	if got := Say(far); !strings.Contains(got, "0 of 168 over 50 ms, that is at most 3.5 % (95 % sure), 50 % allowed; the percentile is 2.8 times below its limit") {
+		t.Errorf("said: %s", got)
+	}
+	near := decide(drifting(168, 18, 0.01), 18.5)
+	if near.Verdict != result.SLOUndecided || near.Far {
+		t.Errorf("limit 18.5: %+v", near)
+	}
+	wandering := decide(drifting(168, 18, 0.9), 50)
+	if wandering.Verdict != result.SLOUndecided {
+		t.Errorf("values that wander by 90 %%: %+v", wandering)
+	}
+	few := decide(drifting(marginValues-1, 18, 0.01), 50)
+	if few.Verdict != result.SLOUndecided || few.DF != 0 {
+		t.Errorf("%d values: %+v", marginValues-1, few)
+	}
+	lost := drifting(168, 18, 0.01)
+	for i := 60; i < 80; i++ {
+		lost[i].Status = result.Failed
+	}
+	if p := decide(lost, 50); p.Far {
+		t.Errorf("a part of the trial was lost: %+v", p)
+	}
+	over := decide(drifting(168, 60, 0.01), 50)
+	if over.Verdict != result.SLOFail || !over.Far {
+		t.Errorf("60 ms, limit 50: %+v", over)
+	}
+	half := func() result.SLOResult {
+		p := decide(drifting(50, 18, 0.05), 21.3)
+		return result.SLOResult{Name: "fast", Expr: "e", Parts: []result.SLOPart{p}, Verdict: p.Verdict}
+	}
+	if one := half(); one.Verdict != result.SLOUndecided {
+		t.Errorf("50 values: %+v", one)
+	}
+	many := Pool([]result.SLOResult{half(), half()})
+	if many.Verdict != result.SLOPass || !many.Parts[0].Far || many.Parts[0].DF != 14 {
+		t.Errorf("two trials of 50: %+v", many.Parts)
+	}
+	old := half()
+	old.Parts[0].DF, old.Parts[0].LimitDeff = 0, 0 // of an earlier version
+	if p := Pool([]result.SLOResult{half(), old}); p.Parts[0].Far || p.Parts[0].DF != 0 {
+		t.Errorf("beside a trial whose distance is not known: %+v", p.Parts)
+	}
+}
+
+// A point of the error rate says what it rests on, also over several trials, and is thin if
+// that is little.
+func TestDecide_errorRatePoint(t *testing.T) {
+	t.Parallel()
+	decide := func(n, failed int) result.SLOResult {
+		requests := make([]result.Request, n)
+		for i := range requests {
+			begin := time.Duration(i) * time.Second
+			requests[i] = result.Request{N: i, Status: result.Completed, Phase: result.Plateau, FirstToken: result.Never, FirstOutput: result.Never, LastToken: result.Never, FirstTokenChunk: -1, Scheduled: begin, Sent: begin, End: begin + time.Millisecond}
+			if i < failed {
+				requests[i].Status = result.Failed
+			}
+		}
+		rate := float64(failed) / float64(n)
+		p := result.SLOPart{Expr: "error_rate == 0", Rule: result.RulePoint, Verdict: result.SLOPass, Values: result.Row{"error_rate": rate}}
+		if failed > 0 {
+			p.Verdict = result.SLOFail
+		}
+		Of(requests, summary.Options{Open: true}).Decide(&p, nil, []Comparison{{}}, Confidence)
+		return result.SLOResult{Name: "clean", Expr: p.Expr, Parts: []result.SLOPart{p}, Verdict: p.Verdict}
+	}
+	few := decide(168, 0)
+	if got := Say(few.Parts[0]); got != "error_rate = 0: 0 of 168 failed, that is at most 1.8 % (95 % sure) (point)" || !Thin(few) {
+		t.Errorf("said %q, thin %v", got, Thin(few))
+	}
+	if enough := decide(300, 0); Thin(enough) {
+		t.Errorf("0 of 300 is thin: %+v", enough.Parts)
+	}
+	if both := Pool([]result.SLOResult{few, few}); both.Parts[0].N != 336 || Thin(both) {
+		t.Errorf("two trials: %+v", both.Parts)
+	}
+	if missed := decide(168, 2); missed.Verdict != result.SLOFail || missed.Parts[0].Over != 2 || Thin(missed) {
+		t.Errorf("2 of 168: %+v", missed)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -47,7 +48,7 @@ func Say(p result.SLOPart) string {
 			fmt.Fprintf(&b, "%s %.6g: ", p.Column, *p.Figure)
 		}
 		fmt.Fprintf(&b, "%d of %d %s", p.Over, p.N, over(p))
-		if p.Deff > 1.5 {
+		if p.Deff > 1.5 && !p.Far {
 			fmt.Fprintf(&b, ", worth %s", humanize.Plural(int(float64(p.N)/p.Deff), "independent one"))
 		}
 		bound, share := "at most", p.High
@@ -55,6 +56,9 @@ func Say(p result.SLOPart) string {
 			bound, share = "at least", p.Low
 		}
 		fmt.Fprintf(&b, ", that is %s %.2g %% (%.4g %% sure), %.4g %% allowed", bound, 100*share, 100*p.Confidence, 100*p.Allowed)
+		if p.Far {
+			fmt.Fprintf(&b, "; the percentile is %.2g times %s its limit", math.Exp(math.Abs(p.Away)), under(p.Away > 0))
+		}
 	case result.RuleMean, result.RuleRate:
 		fmt.Fprintf(&b, "%s %.6g, from %.4g to %.4g (%.4g %% sure of each), limit %.6g", p.Column, p.Mean, p.Low, p.High, 100*p.Confidence, p.Limit)
 	case result.RuleAny:
@@ -66,7 +70,11 @@ func Say(p result.SLOPart) string {
 		}
 		return strings.Join(sides, "; or ")
 	default:
-		return values(p.Values) + " (point)"
+		text := values(p.Values)
+		if p.N > 0 {
+			text += fmt.Sprintf(": %d of %d failed, that is at most %.2g %% (%.4g %% sure)", p.Over, p.N, 100*p.High, 100*p.Confidence)
+		}
+		return text + " (point)"
 	}
 	if p.Verdict != result.SLOUndecided {
 		return b.String()
@@ -100,6 +108,13 @@ func values(row result.Row) string {
 	return strings.Join(names, ", ")
 }
 
+func under(yes bool) string {
+	if yes {
+		return "below"
+	}
+	return "above"
+}
+
 // over is what is wrong with the values that count.
 func over(p result.SLOPart) string {
 	switch {
@@ -109,4 +124,15 @@ func over(p result.SLOPart) string {
 		return fmt.Sprintf("under %.6g tokens/s", p.Limit)
 	}
 	return fmt.Sprintf("over %.6g ms", p.Limit)
+}
+
+// thinShare bounds the share of all requests that may fail beside a point of the error rate.
+const thinShare = 0.01
+
+// Thin reports whether an objective passes by a point of the error rate that so few requests
+// stand behind that more than 1 % of all may fail.
+func Thin(o result.SLOResult) bool {
+	return o.Verdict == result.SLOPass && slices.ContainsFunc(o.Parts, func(p result.SLOPart) bool {
+		return p.Rule == result.RulePoint && p.N > 0 && p.High > thinShare
+	})
 }

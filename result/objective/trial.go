@@ -46,7 +46,9 @@ func Of(requests []result.Request, o summary.Options) *Trial {
 // is wrong no oftener than the level says. A side that is a point makes it a point.
 func (t *Trial) Decide(p *result.SLOPart, sides []result.SLOPart, comparisons []Comparison, confidence float64) {
 	if len(comparisons) == 1 {
-		t.decide(p, comparisons[0], confidence)
+		if t.decide(p, comparisons[0], confidence); p.Rule == result.RulePoint {
+			t.rests(p, confidence)
+		}
 		return
 	}
 	for i, c := range comparisons {
@@ -56,6 +58,21 @@ func (t *Trial) Decide(p *result.SLOPart, sides []result.SLOPart, comparisons []
 	}
 	p.Rule, p.Values, p.Any = result.RuleAny, nil, sides
 	settle(p)
+}
+
+// rests fills in what a point of the error rate alone rests on: so many requests, and how
+// much more of all requests may fail. No number of them makes sure of a share of 0.
+func (t *Trial) rests(p *result.SLOPart, confidence float64) {
+	if _, rate := p.Values[col.ErrorRate]; t == nil || !rate || len(p.Values) > 1 {
+		return
+	}
+	values, requests := t.values("e2e", failures)
+	if len(values) == 0 {
+		return
+	}
+	p.Requests, p.Confidence = requests, confidence
+	p.N, p.Over = count(values, way{}.over(""))
+	p.Low, p.High = shareBounds(float64(p.Over), float64(p.N), confidence)
 }
 
 func (t *Trial) decide(p *result.SLOPart, c Comparison, confidence float64) {
@@ -83,22 +100,38 @@ func (t *Trial) decide(p *result.SLOPart, c Comparison, confidence float64) {
 
 // share counts the values over the limit.
 func (t *Trial) share(p *result.SLOPart, c Comparison, w way) bool {
-	over := w.over(c.Op)
-	if w.latency == "" {
-		w.latency, w.window = "e2e", failures
+	latency, window := w.latency, w.window
+	if latency == "" {
+		latency, window = "e2e", failures
 	}
-	values, requests := t.values(w.latency, w.window)
+	values, requests := t.values(latency, window)
 	if len(values) == 0 {
 		return false
 	}
-	p.Allowed, p.Requests, p.N, p.Over = 1-w.quantile, requests, len(values), 0
+	p.Requests = requests
+	w.weigh(p, values, c.Op)
+	return true
+}
+
+// weigh fills in the share of values over the limit, and what they are worth.
+func (w way) weigh(p *result.SLOPart, values []float64, op string) {
+	over, o := w.over(op), newOrdered(values)
+	p.Allowed = 1 - w.quantile
+	p.N, p.Over = count(values, over)
+	p.Deff, p.LimitDeff = o.effect(over)
+	if w.latency != "" && w.limit > 0 {
+		o.away(p, w.quantile, w.limit)
+	}
+}
+
+// count returns how many values there are, and how many of them are over.
+func count(values []float64, over func(float64) bool) (n, beyond int) {
 	for _, v := range values {
 		if over(v) {
-			p.Over++
+			beyond++
 		}
 	}
-	p.Deff = DesignEffect(values, over)
-	return true
+	return len(values), beyond
 }
 
 // over says which values are over the limit of a share.

@@ -92,12 +92,12 @@ func (w *Watch) Decided(looks int) (text string, ok bool) {
 		verdicts[i] = map[int][]result.SLOPart{}
 	}
 	for _, p := range w.parts {
-		part := result.SLOPart{Rule: result.RuleShare, Allowed: 1 - p.way.quantile, N: len(p.values), Requests: w.requests}
-		if part.N == 0 {
+		part := result.SLOPart{Rule: result.RuleShare, Requests: w.requests}
+		if len(p.values) == 0 {
 			return "", false
 		}
 		part.Confidence = 1 - (1-w.watched[p.of].Confidence)/float64(looks)
-		part.Over, part.Deff = p.over()
+		p.way.weigh(&part, p.values, p.comparison.Op)
 		settleShare(&part)
 		verdicts[p.of][p.part] = append(verdicts[p.of][p.part], part)
 	}
@@ -115,15 +115,4 @@ func (w *Watch) Decided(looks int) (text string, ok bool) {
 		what = fmt.Sprintf("all %d objectives are", len(w.watched))
 	}
 	return fmt.Sprintf("after %s %s decided", humanize.Plural(w.requests, "request"), what), true
-}
-
-// over counts the values over the limit, with their design effect.
-func (p *watchedPart) over() (n int, deff float64) {
-	over := p.way.over(p.comparison.Op)
-	for _, v := range p.values {
-		if over(v) {
-			n++
-		}
-	}
-	return n, DesignEffect(p.values, over)
 }

@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 
+	"github.com/aclements/go-moremath/stats"
+
 	"sweep.dev/sweep/internal/quantile"
 )
 
@@ -24,12 +26,12 @@ func Between(a, b []Trial) (d Difference, ok bool) {
 		return d, false
 	}
 	x, y := logs(a), logs(b)
-	d = Difference{distance: mean(x) - mean(y), each: 1/float64(len(x)) + 1/float64(len(y)), scope: scope(a, b)}
+	d = Difference{distance: stats.Mean(x) - stats.Mean(y), each: 1/float64(len(x)) + 1/float64(len(y)), scope: scope(a, b)}
 	if slices.Equal(numbersOf(a), numbersOf(b)) {
 		for i := range x {
 			x[i] -= y[i]
 		}
-		d.each, d.variance, d.df = 1/float64(len(x)), variance(x), float64(len(x)-1)
+		d.each, d.variance, d.df = 1/float64(len(x)), stats.Variance(x), float64(len(x)-1)
 		return d, true
 	}
 	error, df := welch(x, y)
@@ -40,7 +42,7 @@ func Between(a, b []Trial) (d Difference, ok bool) {
 // At is the ratio, which lies above its interval with the chance tail, and below it with
 // the same.
 func (d Difference) At(tail float64) Ratio {
-	return between(d.distance, student(1-tail, d.df)*math.Sqrt(d.variance*d.each), d.scope)
+	return between(d.distance, quantile.Student(1-tail, d.df)*math.Sqrt(d.variance*d.each), d.scope)
 }
 
 // fewest is of how many differences at least the spread of their variances is told.

@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 
+	"github.com/aclements/go-moremath/stats"
+
 	"sweep.dev/sweep/internal/quantile"
 )
 
@@ -102,7 +104,7 @@ func Of(a, b []Trial, tail float64) Ratio {
 	if d, ok := Between(a, b); ok {
 		return d.At(tail)
 	}
-	return within(mean(logs(a))-mean(logs(b)), ends(a, tail), ends(b, tail))
+	return within(stats.Mean(logs(a))-stats.Mean(logs(b)), ends(a, tail), ends(b, tail))
 }
 
 // A Series is cells of one kind, whose logarithms are taken to scatter alike between
@@ -126,7 +128,7 @@ func NewSeries(cells [][]Trial) *Series {
 		all[i] = logs(c)
 		s.df += float64(len(c) - 1)
 		same = same && slices.Equal(numbersOf(c), numbersOf(cells[0]))
-		m := mean(all[i])
+		m := stats.Mean(all[i])
 		for k := range all[i] {
 			all[i][k] -= m
 			squares += all[i][k] * all[i][k]
@@ -152,13 +154,13 @@ func NewSeries(cells [][]Trial) *Series {
 // spread between trials, or where each has one trial, by the intervals within them.
 func (s *Series) Of(i, j int, tail float64) Ratio {
 	a, b := s.cells[i], s.cells[j]
-	distance := mean(logs(a)) - mean(logs(b))
+	distance := stats.Mean(logs(a)) - stats.Mean(logs(b))
 	if s.df <= 0 {
 		return within(distance, ends(a, tail), ends(b, tail))
 	}
 	error := math.Sqrt(s.variance * (1/float64(len(a)) + 1/float64(len(b))))
 	if s.wide[tail] == 0 {
-		s.wide[tail] = student(1-tail, s.df)
+		s.wide[tail] = quantile.Student(1-tail, s.df)
 	}
 	return between(distance, s.wide[tail]*error, s.scope)
 }
@@ -171,7 +173,7 @@ func (s *Series) Trials(distance, tail float64) int {
 	}
 	for n := 2; n <= mostTrials; n++ {
 		df := float64((len(s.cells) - 1) * (n - 1))
-		if student(1-tail, df)*math.Sqrt(2*s.variance/float64(n)) < distance {
+		if quantile.Student(1-tail, df)*math.Sqrt(2*s.variance/float64(n)) < distance {
 			return n
 		}
 	}
@@ -194,15 +196,15 @@ func enough(a, b []Trial, tail float64, told func(distance, half float64) bool) 
 		return 0
 	}
 	x, y := logs(a), logs(b)
-	distance, single, each := math.Abs(mean(x)-mean(y)), variance(x)+variance(y), 2.0
+	distance, single, each := math.Abs(stats.Mean(x)-stats.Mean(y)), stats.Variance(x)+stats.Variance(y), 2.0
 	if slices.Equal(numbersOf(a), numbersOf(b)) {
 		for i := range x {
 			x[i] -= y[i]
 		}
-		single, each = variance(x), 1
+		single, each = stats.Variance(x), 1
 	}
 	for n := max(len(a), len(b)) + 1; n <= mostTrials; n++ {
-		if told(distance, student(1-tail, each*float64(n-1))*math.Sqrt(single/float64(n))) {
+		if told(distance, quantile.Student(1-tail, each*float64(n-1))*math.Sqrt(single/float64(n))) {
 			return n
 		}
 	}
@@ -241,11 +243,11 @@ const (
 // ends are how far the logarithm of a cell may be below its estimate, and above it.
 func ends(trials []Trial, tail float64) [2]float64 {
 	if n := float64(len(trials)); n > 1 {
-		half := student(1-tail, n-1) * math.Sqrt(variance(logs(trials))/n)
+		half := quantile.Student(1-tail, n-1) * math.Sqrt(stats.Variance(logs(trials))/n)
 		return [2]float64{half, half}
 	}
 	t := trials[0]
-	wider := student(1-tail, batchesDF) / batchesT
+	wider := quantile.Student(1-tail, batchesDF) / batchesT
 	out := [2]float64{math.Inf(1), math.Inf(1)}
 	if t.Low > 0 {
 		out[0] = wider * math.Log(t.Value/t.Low)
@@ -260,7 +262,7 @@ func ends(trials []Trial, tail float64) [2]float64 {
 // freedom by Satterthwaite.
 func welch(x, y []float64) (error, df float64) {
 	n, m := float64(len(x)), float64(len(y))
-	a, b := variance(x)/n, variance(y)/m
+	a, b := stats.Variance(x)/n, stats.Variance(y)/m
 	if a+b == 0 {
 		return 0, n + m - 2
 	}
@@ -282,8 +284,6 @@ func scope(cells ...[]Trial) Scope {
 	return Launches
 }
 
-func student(p, df float64) float64 { return quantile.Student(p, df) }
-
 func numbersOf(trials []Trial) []int {
 	out := make([]int, len(trials))
 	for i, t := range trials {
@@ -298,21 +298,4 @@ func logs(trials []Trial) []float64 {
 		out[i] = math.Log(t.Value)
 	}
 	return out
-}
-
-func mean(v []float64) float64 {
-	sum := 0.0
-	for _, x := range v {
-		sum += x - v[0] // from the first: equal values have no deviation
-	}
-	return v[0] + sum/float64(len(v))
-}
-
-// variance is the sample's, over n - 1.
-func variance(v []float64) float64 {
-	m, sum := mean(v), 0.0
-	for _, x := range v {
-		sum += (x - m) * (x - m)
-	}
-	return sum / float64(len(v)-1)
 }

@@ -323,7 +323,8 @@ func (s *summary) steady(requests []result.Request) {
 	row[col.TailS] = (span.Last - span.To).Seconds()
 	row[col.MeanInFlight] = busy.Seconds() / seconds
 	row[col.RequestThroughput] = float64(completed) / seconds
-	if !s.output.unknown {
+	// A plateau that saw none of the tokens is too short to tell a rate.
+	if !s.output.unknown && (tokens > 0 || s.output.sum == 0) {
 		row[col.ThroughputTokS] = tokens / seconds
 		if !s.input.unknown {
 			row[col.TotalThroughputTokS] = (float64(prompts) + tokens) / seconds

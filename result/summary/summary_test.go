@@ -338,6 +338,8 @@ func TestOf_plateau(t *testing.T) {
 		"max_icl_ms": 10.0, "mean_itl_ms": 10.0, "p50_schedule_lag_ms": 0.0, "p50_schedule_lag_ms_whole": 0.0, "plateau_requests": int64(4),
 		"achieved_rate": 4 / 0.28, "ttft_drift": nil,
 	})
+	row, _ = Of(requests, Options{Span: timeline.Span{From: 141 * ms, To: 169 * ms, Last: 1220 * ms, Steady: true}})
+	check(t, row, result.Row{"plateau_s": 0.028, "throughput_tok_s": nil, "total_throughput_tok_s": nil, "throughput_tok_s_whole": 25 / 1.22}) // between two tokens
 	row, _ = Of(requests[:1], Options{Span: timeline.Assign(requests[:1], 2)})
 	check(t, row, result.Row{"plateau_s": nil, "ramp_s": nil, "throughput_tok_s": nil, "p50_ttft_ms": nil, "p50_ttft_ms_completed": nil, "p50_ttft_ms_whole": 100.0, "achieved_rate": nil})
 	if got := row.WhyNull("p50_ttft_ms"); !strings.Contains(got, "no plateau; p50_ttft_ms_whole") {

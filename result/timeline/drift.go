@@ -60,9 +60,6 @@ type Drift struct {
 // Known says whether there was enough to tell.
 func (d Drift) Known() bool { return d.Slices > 0 }
 
-// Significant says whether the trend is more than chance.
-func (d Drift) Significant() bool { return d.Known() && d.P < Level }
-
 // Drifts are the trends of a trial.
 type Drifts struct{ TTFT, TPOT, Throughput Drift }
 
@@ -110,11 +107,11 @@ func Trend(at, values []float64) Drift {
 	if n < minSlices {
 		return Drift{P: 1}
 	}
-	begin := middle(values[:n/4])
+	begin := result.Median(values[:n/4])
 	if begin == 0 {
 		return Drift{P: 1}
 	}
-	return Drift{Change: middle(values[n-n/4:])/begin - 1, P: trendP(at, values), Slices: n}
+	return Drift{Change: result.Median(values[n-n/4:])/begin - 1, P: trendP(at, values), Slices: n}
 }
 
 // trendP is the two-sided p-value of the trend in values, of whatever shape.
@@ -180,7 +177,7 @@ func fit(x, values []float64, wary bool) trend {
 		rest[i] = v - t.slope*x[i]
 		mean += x[i] / t.n
 	}
-	center := middle(rest)
+	center := result.Median(rest)
 	from := make([]float64, len(values))
 	for i, v := range rest {
 		from[i] = math.Abs(v - center)
@@ -192,7 +189,7 @@ func fit(x, values []float64, wary bool) trend {
 		meanNormal = 1.2533 // and in a mean one
 		efficiency = 1.05   // of the least squares' slope against Theil and Sen's
 	)
-	scale := normal * middle(from)
+	scale := normal * result.Median(from)
 	if mean := meanNormal * t.left / t.n; wary || scale == 0 {
 		scale = max(scale, mean)
 	}
@@ -246,15 +243,9 @@ func Neighbours(values []float64) (r float64, ok bool) {
 	return product / sum, sum > 0
 }
 
-// middle is the median of values.
-func middle(values []float64) float64 {
-	sorted := slices.Sorted(slices.Values(values))
-	return result.Quantile(sorted, 0.5)
-}
-
 // senSlope is the median of the slopes of all pairs.
 func senSlope(at, values []float64) float64 {
-	var slopes []float64
+	slopes := make([]float64, 0, len(values)*(len(values)-1)/2)
 	for i := range values {
 		for j := i + 1; j < len(values); j++ {
 			if at[i] != at[j] {
@@ -262,8 +253,47 @@ func senSlope(at, values []float64) float64 {
 			}
 		}
 	}
-	slices.Sort(slopes)
-	return result.Quantile(slopes, 0.5)
+	return selectMedian(slopes)
+}
+
+// selectMedian is the middle of values, whose order it changes. It sorts no more of them than it
+// has to (Hoare's selection): there are thousands of pairs in a trial.
+func selectMedian(values []float64) float64 {
+	n := len(values)
+	if n == 0 {
+		return result.Quantile(values, 0.5)
+	}
+	k := n / 2
+	for low, high := 0, n-1; low < high; {
+		ends := []float64{values[low], values[(low+high)/2], values[high]}
+		slices.Sort(ends)
+		pivot := ends[1]
+		i, j := low, high
+		for i <= j {
+			for cmp.Less(values[i], pivot) {
+				i++
+			}
+			for cmp.Less(pivot, values[j]) {
+				j--
+			}
+			if i <= j {
+				values[i], values[j] = values[j], values[i]
+				i, j = i+1, j-1
+			}
+		}
+		switch {
+		case k <= j:
+			high = j
+		case k >= i:
+			low = i
+		default:
+			low = high
+		}
+	}
+	if n%2 == 1 {
+		return values[k]
+	}
+	return result.Quantile([]float64{slices.Max(values[:k]), values[k]}, 0.5)
 }
 
 // rank are the ranks of values from 1, equal values with their mean.

@@ -96,12 +96,12 @@ func trending(values []float64) bool {
 // A series wanders too slowly for its length if neighbouring parts of it are alike: what
 // it does then takes a good share of that length, and its figures are those of one mood
 // of the server. A queue near its capacity, which was empty at first, shows much less than
-// it would in the long run. slow is the correlation above which they are alike. So
+// it would in the long run. alikeAt is the correlation above which they are alike. So
 // many parts find it in 9 of 10 trials of an M/M/8 of 300 s at 95 % of its capacity, and
 // half as many in 6; neither calls a server that is steady so in more than 1 of 100.
 const (
 	wanders = 40
-	slow    = 0.5
+	alikeAt = 0.5
 )
 
 // wandering is how many times as long a series would have to be at least, if it
@@ -109,7 +109,7 @@ const (
 // they would if that fell by the same share from part to part; 0 if it does not.
 func wandering(values []float64) (times, r float64) {
 	r, ok := Neighbours(partMeans(values, wanders))
-	if !ok || r <= slow {
+	if !ok || r <= alikeAt {
 		return 0, r
 	}
 	return math.Log(0.3) / math.Log(min(r, 0.9)), r

@@ -71,7 +71,7 @@ func (s *Span) settle(requests []result.Request, firsts map[int]bool, slots int)
 		s.unsettled(course, slots, ramp+2*whole, "the %s had not settled by the middle of the plateau", moving)
 	case slowest != "":
 		s.unsettled(course, slots, ramp+time.Duration(max(2, longer)*float64(whole)),
-			"the %s wanders too slowly for a plateau of %s: neighbouring fortieths of it have a correlation of %.2f, at most %.1f is steady", slowest, short(whole), alike, slow)
+			"the %s wanders too slowly for a plateau of %s: neighbouring fortieths of it have a correlation of %.2f, at most %.1f is steady", slowest, short(whole), alike, alikeAt)
 	}
 }
 

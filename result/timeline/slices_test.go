@@ -86,7 +86,7 @@ func TestTrend(t *testing.T) {
 	}
 	at, v := series(12, func(i int) float64 { return 100 + float64(i) })
 	d := Trend(at, v)
-	if d.P != 0 || !d.Significant() {
+	if d.P != 0 || d.P >= Level {
 		t.Errorf("of a line: %+v", d)
 	}
 	if want := 110.0/101 - 1; math.Abs(d.Change-want) > 1e-12 { // the medians of the last three and the first three
@@ -95,7 +95,7 @@ func TestTrend(t *testing.T) {
 	if d := Trend(series(12, func(int) float64 { return 5 })); !d.Known() || d.P != 1 || d.Change != 0 {
 		t.Errorf("of what does not change: %+v", d)
 	}
-	if d := Trend(series(minSlices-1, func(i int) float64 { return float64(1 + i) })); d.Known() || d.Significant() {
+	if d := Trend(series(minSlices-1, func(i int) float64 { return float64(1 + i) })); d.Known() || d.P < Level {
 		t.Errorf("of too few: %+v", d)
 	}
 	if d := Trend(series(12, func(i int) float64 { return float64(i / 6) })); d.Known() {

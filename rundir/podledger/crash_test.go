@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -18,8 +19,10 @@ import (
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/internal/effect/effecttest"
+	"sweep.dev/sweep/internal/slow"
 	"sweep.dev/sweep/rundir"
 	"sweep.dev/sweep/rundir/podledger"
+	"sweep.dev/sweep/rundir/rundirtest"
 )
 
 const roleEnv = "PODLEDGER_TEST_ROLE"
@@ -34,6 +37,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	rundirtest.InMemory()
 	goleak.VerifyTestMain(m)
 }
 
@@ -174,8 +178,9 @@ func survivor(t *testing.T, base string) string {
 	return files[0].Name()
 }
 
-// kill -9 before and after every point of the ledger, at each transition: what lives
-// is owed by its name, and one pod has one entry.
+// kill -9 before and after every point of the ledger, where a run first comes to it: what
+// lives is owed by its name, and one pod has one entry. If tests may be slow, wherever it
+// comes to it; TestKillAtEveryOperation has each of these places.
 func TestKillAtEveryPoint(t *testing.T) {
 	t.Parallel()
 	for _, p := range effect.Points() {
@@ -185,7 +190,7 @@ func TestKillAtEveryPoint(t *testing.T) {
 		for _, phase := range []effect.Phase{effect.Before, effect.After} {
 			t.Run(string(p)+"_"+string(phase), func(t *testing.T) {
 				t.Parallel()
-				for n := 1; ; n++ {
+				for n := 1; n == 1 || slow.Tests; n++ {
 					base := t.TempDir()
 					if !killed(t, fmt.Sprintf("%s:%s:kill@%d", p, phase, n), base) {
 						if n == 1 {
@@ -200,67 +205,78 @@ func TestKillAtEveryPoint(t *testing.T) {
 	}
 }
 
-// kill -9 between any two operations of ledger and run directory.
+// The process is killed between any two operations of ledger and run directory: all that
+// it did is on disk.
 func TestKillAtEveryOperation(t *testing.T) {
 	t.Parallel()
-	for n := 1; ; n++ {
-		base := t.TempDir()
-		if !killed(t, fmt.Sprintf("op:kill@%d", n), base) {
-			if n < 100 {
-				t.Errorf("only %d operations", n)
-			}
-			return
-		}
-		holds(t, base, survivor(t, base))
-		if t.Failed() {
-			t.Fatalf("killed at operation %d", n)
-		}
-	}
+	stopped(t, 100)
 }
 
-// The power goes after every operation, with none, half and all of the unsynced
-// data on disk.
+// The power goes after every operation, with none and some halves of the unsynced data on
+// disk: of two renames only the second survives in one of four. All of it is what a kill
+// leaves.
 func TestPowerLoss(t *testing.T) {
 	t.Parallel()
+	stopped(t, append(slices.Repeat([]int{50}, 16), 0)...)
+}
+
+// stopped plays the scenario and checks what it leaves after each operation, with the
+// given percentages of unsynced data on disk. What equals a disk that was checked
+// already, with the same pod alive, is not checked again.
+func stopped(t *testing.T, keep ...int) {
+	t.Helper()
 	base := t.TempDir()
 	var log effect.Log
 	fx, err := effect.New("", effect.Record(&log))
 	if err != nil {
 		t.Fatal(err)
 	}
-	type change struct {
-		at    int
-		alive string
-	}
-	changes := []change{{}}
-	err = scenario{fx, base, func(name string, alive bool) {
-		if !alive {
+	alive := map[int][]string{0: {""}} // what was alive between two operations, one after another
+	err = scenario{fx, base, func(name string, up bool) {
+		if !up {
 			name = ""
 		}
-		changes = append(changes, change{len(log.Ops()), name})
+		alive[len(log.Ops())] = append(alive[len(log.Ops())], name)
 	}}.run(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	ops := log.Ops()
-	for n := range len(ops) + 1 {
-		alive := ""
-		for _, c := range changes {
-			if c.at <= n {
-				alive = c.alive
-			}
-		}
-		for _, keep := range []int{0, 50, 100} {
-			dst := t.TempDir()
-			if err := effecttest.PowerLoss(ops[:n], base, dst, keep, uint64(n)); err != nil {
+	type state struct {
+		tree  [32]byte
+		alive string
+	}
+	seen := map[state]bool{}
+	disk := effecttest.NewDisk(base)
+	last := ""
+	for n := range len(log.Ops()) + 1 {
+		if n > 0 {
+			if err := disk.Apply(log.Ops()[n-1]); err != nil {
 				t.Fatal(err)
 			}
-			holds(t, dst, alive)
-			if t.Failed() {
-				t.Fatalf("power lost after %d of %d operations, %d %% kept", n, len(ops), keep)
-			}
-			_ = os.RemoveAll(dst)
 		}
+		for _, name := range append([]string{last}, alive[n]...) {
+			last = name
+			for seed, percent := range keep {
+				tree := disk.Lost(percent, uint64(seed))
+				if s := (state{tree.Sum(), name}); seen[s] {
+					continue
+				} else {
+					seen[s] = true
+				}
+				dst := t.TempDir()
+				if err := tree.Write(dst); err != nil {
+					t.Fatal(err)
+				}
+				holds(t, dst, name)
+				if t.Failed() {
+					t.Fatalf("stopped after %d of %d operations, %d %% kept", n, len(log.Ops()), percent)
+				}
+				_ = os.RemoveAll(dst)
+			}
+		}
+	}
+	if len(seen) < 20 {
+		t.Errorf("only %d different disks", len(seen))
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"sweep.dev/sweep/catalog"
+	"sweep.dev/sweep/engine/catalog"
 )
 
 func gpu(t testing.TB, name string) catalog.GPU {

@@ -5,7 +5,8 @@ import "slices"
 // A cache is a pool of blocks of [BlockSize] tokens. A block is referred to by
 // the sequences that use it; one without a reference is free, but keeps its
 // content, and can be found by its hash until it is taken for something else.
-// The free list is in order of last use, so that the oldest goes first.
+// The free list is in order of last use, so that the oldest goes first. Blocks that were
+// never used are older than all of it, and need no list: a cache of many is made at once.
 //
 //	free list:  head <-> oldest ... youngest <-> head       (a ring by index)
 type cache struct {
@@ -13,6 +14,7 @@ type cache struct {
 	hash []uint64 // 0: no content that could be found
 	// The ring's links; index len(refs) is its head.
 	next, prev []int32
+	fresh      int32 // the first block that was never used
 	free       int
 	byHash     map[uint64]int32 // nil: no prefix cache
 }
@@ -20,16 +22,13 @@ type cache struct {
 func newCache(blocks int, prefix bool) *cache {
 	c := &cache{
 		refs: make([]int32, blocks), hash: make([]uint64, blocks),
-		next: make([]int32, blocks+1), prev: make([]int32, blocks+1),
+		next: make([]int32, blocks+1), prev: make([]int32, blocks+1), free: blocks,
 	}
 	if prefix {
 		c.byHash = map[uint64]int32{}
 	}
 	head := int32(blocks)
 	c.next[head], c.prev[head] = head, head
-	for b := range int32(blocks) {
-		c.push(b)
-	}
 	return c
 }
 
@@ -89,9 +88,15 @@ func (c *cache) share(blocks []int32) {
 func (c *cache) take(list []int32, n int) []int32 {
 	head := int32(len(c.refs))
 	for range n {
-		b := c.next[head]
-		c.unlink(b)
-		c.forget(b)
+		b := c.fresh
+		if b < head {
+			c.fresh++
+			c.free--
+		} else {
+			b = c.next[head]
+			c.unlink(b)
+			c.forget(b)
+		}
 		c.refs[b] = 1
 		list = append(list, b)
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"sweep.dev/sweep/catalog"
+	"sweep.dev/sweep/engine/catalog"
 )
 
 // Constants of the memory plan.

@@ -3,7 +3,7 @@ package core
 import (
 	"time"
 
-	"sweep.dev/sweep/catalog"
+	"sweep.dev/sweep/engine/catalog"
 )
 
 // Constants of the time of a step.

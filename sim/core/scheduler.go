@@ -110,6 +110,7 @@ type Engine struct {
 	waiting []*sequence // in order of arrival, preempted ones first
 	running []*sequence // in order of admission
 	batch   []*sequence // of the step under way
+	out     []Output    // of the last step
 	step    Step
 	nextID  int
 	stats   Stats
@@ -218,7 +219,7 @@ func (e *Engine) scheduleRunning(budget int) (int, bool) {
 func (e *Engine) admit(now time.Duration, budget int) {
 	for budget > 0 && len(e.waiting) > 0 && len(e.running) < e.cfg.MaxSeqs {
 		s := e.waiting[0]
-		s.hashes = chain(s.hashes, s.tokens)
+		e.hash(s)
 		// The last token is always computed: its logits are what is wanted.
 		found := e.cache.lookup(s.hashes, (len(s.tokens)-1)/BlockSize)
 		hit := len(found) * BlockSize
@@ -270,13 +271,23 @@ func (e *Engine) plan(s *sequence, n int) {
 	} else {
 		e.step.Prefill += n
 	}
-	s.hashes = chain(s.hashes, s.tokens)
+	e.hash(s)
 	e.name(s, s.computed, s.computed+n)
+}
+
+// hash brings the hashes of s up to its tokens. Only a prefix cache asks for them.
+func (e *Engine) hash(s *sequence) {
+	if e.cfg.PrefixCaching {
+		s.hashes = chain(s.hashes, s.tokens)
+	}
 }
 
 // name lets the blocks be found that are full once the tokens of s up to end
 // are computed; those before start were.
 func (e *Engine) name(s *sequence, start, end int) {
+	if !e.cfg.PrefixCaching {
+		return
+	}
 	for i := start / BlockSize; (i+1)*BlockSize <= end; i++ {
 		e.cache.name(s.blocks[i], s.hashes[i])
 	}
@@ -305,24 +316,24 @@ func (e *Engine) preempt(s *sequence) {
 }
 
 // End ends the step that Begin returned, at its end, and returns its tokens in
-// the order of admission.
+// the order of admission. They are valid until the next End.
 func (e *Engine) End() []Output {
 	now := e.step.End
 	e.stats.Steps++
 	e.stats.Busy += e.step.Total
 	e.stats.Memory += e.step.Memory
 	e.stats.Compute += e.step.Compute
-	var out []Output
+	e.out = e.out[:0]
 	for _, s := range e.batch {
 		s.computed += s.planned
 		if s.computed < len(s.tokens) {
 			continue
 		}
-		out = append(out, e.sample(s, now))
+		e.out = append(e.out, e.sample(s, now))
 	}
 	e.running = slices.DeleteFunc(e.running, func(s *sequence) bool { return s.req.MaxTokens == 0 })
 	e.batch = e.batch[:0]
-	return out
+	return e.out
 }
 
 // sample makes one token of s. A sequence that ends here gives up its blocks

@@ -3,6 +3,7 @@ package dialect
 import (
 	"encoding/json"
 	"io"
+	"net/http"
 	"strconv"
 	"time"
 
@@ -123,7 +124,7 @@ type Reply struct {
 	Continuous bool
 	Cached     bool   // say how many tokens were cached
 	StopString string // that ends it
-	Head       []byte
+	Head       string
 	Scale      float64 // simulated seconds per real second
 	// Remote says that another server will take over from here.
 	Remote bool
@@ -188,6 +189,14 @@ func quote(s string) string {
 	return string(b)
 }
 
+// add appends texts.
+func add(b []byte, texts ...string) []byte {
+	for _, text := range texts {
+		b = append(b, text...)
+	}
+	return b
+}
+
 func number(b []byte, key string, n int) []byte {
 	b = append(b, key...)
 	return strconv.AppendInt(b, int64(n), 10)
@@ -208,4 +217,16 @@ func finish(b []byte, f core.Finish) []byte {
 	b = append(b, '"')
 	b = append(b, f...)
 	return append(b, '"')
+}
+
+// WriteJSON answers with a status and a value.
+func WriteJSON(w http.ResponseWriter, status int, v any) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(b)
 }

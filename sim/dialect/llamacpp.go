@@ -231,8 +231,7 @@ func (w llamacppWire) first(b []byte, r *Reply, _ *Token) []byte {
 	if !r.Chat {
 		return b
 	}
-	b = append(b, `data: {"choices":[{"finish_reason":null,"index":0,"delta":{"role":"assistant","content":null}}`...)
-	b = append(b, r.Head...)
+	b = add(b, `data: {"choices":[{"finish_reason":null,"index":0,"delta":{"role":"assistant","content":null}}`, r.Head)
 	return append(b, "}\n\n"...)
 }
 
@@ -241,13 +240,9 @@ func (w llamacppWire) token(b []byte, r *Reply, t *Token) []byte {
 		return b
 	}
 	if r.Chat {
-		b = append(b, `data: {"choices":[{"finish_reason":null,"index":0,"delta":{"content":"`...)
-		b = append(b, t.Text...)
-		b = append(b, `"}}`...)
+		b = add(b, `data: {"choices":[{"finish_reason":null,"index":0,"delta":{"content":"`, t.Text, `"}}`)
 	} else {
-		b = append(b, `data: {"choices":[{"text":"`...)
-		b = append(b, t.Text...)
-		b = append(b, `","index":0,"logprobs":null,"finish_reason":null}`...)
+		b = add(b, `data: {"choices":[{"text":"`, t.Text, `","index":0,"logprobs":null,"finish_reason":null}`)
 	}
 	b = append(b, r.Head...)
 	return append(b, "}\n\n"...)

@@ -185,9 +185,7 @@ func sglangFail(f *Failure) []string {
 type sglangWire struct{}
 
 func (w sglangWire) chunk(b []byte, r *Reply, t *Token, delta string, f core.Finish, count int) []byte {
-	b = append(b, "data: "...)
-	b = append(b, r.Head...)
-	b = append(b, `{"index":0,`...)
+	b = add(b, "data: ", r.Head, `{"index":0,`)
 	b = append(b, delta...)
 	b = append(b, `,"logprobs":null,"finish_reason":`...)
 	b = finish(b, f)
@@ -230,8 +228,7 @@ func (w sglangWire) end(b []byte, r *Reply, t *Token) []byte {
 	if !r.Usage {
 		return b
 	}
-	b = append(b, "data: "...)
-	b = append(b, r.Head...)
+	b = add(b, "data: ", r.Head)
 	b = w.usage(append(b, `],"usage":`...), r, t)
 	return append(b, "}\n\n"...)
 }

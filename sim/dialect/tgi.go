@@ -173,13 +173,10 @@ func (w tgiWire) head(r *Reply) string {
 func (w tgiWire) token(b []byte, r *Reply, t *Token) []byte {
 	b = append(b, r.Head...)
 	if r.Chat {
-		b = append(b, `{"index":0,"delta":{"role":"assistant","content":"`...)
-		b = append(b, t.Text...)
+		b = add(b, `{"index":0,"delta":{"role":"assistant","content":"`, t.Text)
 		b = finish(append(b, `"},"logprobs":null,"finish_reason":`...), t.Finish)
 	} else {
-		b = append(b, `{"index":0,"text":"`...)
-		b = append(b, t.Text...)
-		b = append(b, `","logprobs":null,"finish_reason":"`...)
+		b = add(b, `{"index":0,"text":"`, t.Text, `","logprobs":null,"finish_reason":"`)
 		b = append(append(b, t.Finish...), '"') // empty before the end
 	}
 	return append(b, `}],"usage":null}`+"\n\n"...)

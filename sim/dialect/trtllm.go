@@ -148,9 +148,7 @@ func (w trtllmWire) first(b []byte, r *Reply, t *Token) []byte {
 	if !r.Chat {
 		return b
 	}
-	b = append(b, "data: "...)
-	b = append(b, r.Head...)
-	b = append(b, `{"index":0,"delta":{"role":"assistant"}}]`...)
+	b = add(b, "data: ", r.Head, `{"index":0,"delta":{"role":"assistant"}}]`)
 	none := *t
 	none.Count = 0
 	return w.end1(b, r, &none)
@@ -165,15 +163,11 @@ func (w trtllmWire) end1(b []byte, r *Reply, t *Token) []byte {
 }
 
 func (w trtllmWire) token(b []byte, r *Reply, t *Token) []byte {
-	b = append(b, "data: "...)
-	b = append(b, r.Head...)
+	b = add(b, "data: ", r.Head)
 	if r.Chat {
-		b = append(b, `{"index":0,"delta":{"content":"`...)
-		b = append(b, t.Text...)
-		b = append(b, `","reasoning_content":""}`...)
+		b = add(b, `{"index":0,"delta":{"content":"`, t.Text, `","reasoning_content":""}`)
 	} else {
-		b = append(b, `{"index":0,"text":"`...)
-		b = append(b, t.Text...)
+		b = add(b, `{"index":0,"text":"`, t.Text)
 		b = append(b, '"')
 	}
 	if t.Finish != core.Running {
@@ -189,8 +183,7 @@ func (w trtllmWire) end(b []byte, r *Reply, t *Token) []byte {
 	if !r.Usage {
 		return b
 	}
-	b = append(b, "data: "...)
-	b = append(b, r.Head...)
+	b = add(b, "data: ", r.Head)
 	b = w.usage(append(b, `],"usage":`...), r, t)
 	return append(b, trtllmEnd...)
 }

@@ -100,9 +100,7 @@ func (v vllmWire) first(b []byte, r *Reply, t *Token) []byte {
 	if !r.Chat {
 		return b
 	}
-	b = append(b, "data: "...)
-	b = append(b, r.Head...)
-	b = append(b, `{"index":0,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}]`...)
+	b = add(b, "data: ", r.Head, `{"index":0,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}]`)
 	if !v.old {
 		b = append(b, `,"prompt_token_ids":null,"prompt_text":null`...)
 	}
@@ -115,16 +113,11 @@ func (v vllmWire) first(b []byte, r *Reply, t *Token) []byte {
 }
 
 func (v vllmWire) token(b []byte, r *Reply, t *Token) []byte {
-	b = append(b, "data: "...)
-	b = append(b, r.Head...)
+	b = add(b, "data: ", r.Head)
 	if r.Chat {
-		b = append(b, `{"index":0,"delta":{"content":"`...)
-		b = append(b, t.Text...)
-		b = append(b, `"},"logprobs":null,"finish_reason":`...)
+		b = add(b, `{"index":0,"delta":{"content":"`, t.Text, `"},"logprobs":null,"finish_reason":`)
 	} else {
-		b = append(b, `{"index":0,"text":"`...)
-		b = append(b, t.Text...)
-		b = append(b, `","logprobs":null,"finish_reason":`...)
+		b = add(b, `{"index":0,"text":"`, t.Text, `","logprobs":null,"finish_reason":`)
 	}
 	b = finish(b, t.Finish)
 	if t.Finish != core.Running || !r.Chat {
@@ -145,8 +138,7 @@ func (v vllmWire) end(b []byte, r *Reply, t *Token) []byte {
 	if !r.Usage {
 		return b
 	}
-	b = append(b, "data: "...)
-	b = append(b, r.Head...)
+	b = add(b, "data: ", r.Head)
 	b = v.usage(append(b, `],"usage":`...), r, t)
 	if !v.old {
 		b = append(b, `,"system_fingerprint":"`+v.fingerprint+`"`...)

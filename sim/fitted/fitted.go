@@ -1,4 +1,4 @@
-// Package fitted is the file of sweep fit: what a real server was measured to reach, and
+// Package fitted is the file of sweep sim fit: what a real server was measured to reach, and
 // from which run that is known.
 package fitted
 
@@ -10,7 +10,7 @@ import (
 	"os"
 	"time"
 
-	"sweep.dev/sweep/catalog"
+	"sweep.dev/sweep/engine/catalog"
 	"sweep.dev/sweep/sim/core"
 )
 
@@ -75,13 +75,13 @@ func Read(name string) (*Profile, error) {
 		return nil, err
 	}
 	if info.Size() > maxFile {
-		return nil, fmt.Errorf("%s is larger than a file of sweep fit", name)
+		return nil, fmt.Errorf("%s is larger than a file of sweep sim fit", name)
 	}
 	d := json.NewDecoder(f)
 	d.DisallowUnknownFields()
 	p := &Profile{}
 	if err := d.Decode(p); err != nil {
-		return nil, fmt.Errorf("%s is no file of sweep fit: %w", name, err)
+		return nil, fmt.Errorf("%s is no file of sweep sim fit: %w", name, err)
 	}
 	if p.Version != Version {
 		return nil, fmt.Errorf("%s has version %d, this sweep knows version %d", name, p.Version, Version)

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"sweep.dev/sweep/catalog"
+	"sweep.dev/sweep/engine/catalog"
 	"sweep.dev/sweep/sim/core"
 )
 
@@ -35,9 +35,9 @@ func TestProfile(t *testing.T) {
 		{"whole", string(text), ""},
 		{"another version", strings.Replace(string(text), `"version": 1`, `"version": 2`, 1), "has version 2"},
 		{"no rate", strings.Replace(string(text), `"bandwidth_gb_s": 150`, `"bandwidth_gb_s": 0`, 1), "a rate is not above 0"},
-		{"a key too many", strings.Replace(string(text), `"engine"`, `"motor"`, 1), "is no file of sweep fit"},
-		{"no JSON", "version: 1", "is no file of sweep fit"},
-		{"too large", strings.Repeat(" ", maxFile+1), "larger than a file of sweep fit"},
+		{"a key too many", strings.Replace(string(text), `"engine"`, `"motor"`, 1), "is no file of sweep sim fit"},
+		{"no JSON", "version: 1", "is no file of sweep sim fit"},
+		{"too large", strings.Repeat(" ", maxFile+1), "larger than a file of sweep sim fit"},
 	} {
 		if err := os.WriteFile(name, []byte(c.text), 0o600); err != nil {
 			t.Fatal(err)

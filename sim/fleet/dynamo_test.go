@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"fmt"
 	"maps"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"testing"
 
 	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/internal/recordtest"
 )
 
 // An aggregated deployment: one frontend, two workers, found by a directory.
@@ -50,7 +50,7 @@ func TestDynamo_stream(t *testing.T) {
 		t.Errorf("log:\n%s", f.log)
 	}
 	a := ask(t, f.url, fmt.Sprintf(chat, "hello", 12))
-	if got, want := keySets(a.chunks), keySets(recordedChunks(t, "testdata/recorded__dynamo-1.6.1__chat.sse")); !slices.Equal(got, want) {
+	if got, want := keySets(a.chunks), keySets(recordedChunks(t, "recorded__dynamo-1.6.1__chat.sse")); !slices.Equal(got, want) {
 		t.Errorf("events are\n%s\nrecorded\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 	if u := a.usage(t); u["completion_tokens"] != 12.0 || !a.done || len(a.chunks) != 14 {
@@ -275,10 +275,7 @@ func TestDynamo_disaggregated(t *testing.T) {
 	}
 
 	// The log says who served what, line by line as the recorded one does.
-	recorded, err := os.ReadFile("testdata/recorded__dynamo-1.6.1-disagg__frontend.log")
-	if err != nil {
-		t.Fatal(err)
-	}
+	recorded := recordtest.Read(t, "recorded__dynamo-1.6.1-disagg__frontend.log")
 	shape := func(log, which string) (string, int) {
 		var first string
 		n := 0
@@ -330,7 +327,7 @@ func TestDynamo_inner(t *testing.T) {
 		f := dynamo(t, "frontend", "--worker-urls="+w.url)
 		serving(t, f)
 		a := ask(t, f.url, fmt.Sprintf(chat, "x", 5))
-		if got, want := keySets(a.chunks), keySets(recordedChunks(t, "testdata/recorded__dynamo-1.6.1__chat.sse")); !slices.Equal(got, want) || a.usage(t)["completion_tokens"] != 5.0 {
+		if got, want := keySets(a.chunks), keySets(recordedChunks(t, "recorded__dynamo-1.6.1__chat.sse")); !slices.Equal(got, want) || a.usage(t)["completion_tokens"] != 5.0 {
 			t.Errorf("%s: the stream is not Dynamo's:\n%s", c.args, a.raw)
 		}
 		_, body := get(t, w.url+"/metrics")
@@ -369,10 +366,7 @@ func TestDynamo_older(t *testing.T) {
 	})
 	// The captures of that release are not ours to copy.
 	for file, body := range map[string]string{"dynamo__frontend__2026-01.txt": "", "dynamo__worker_trtllm__2026-01.txt": body} {
-		text, err := os.ReadFile("../../../shared/fixtures/" + file)
-		if err != nil {
-			t.Skip("no captures of that release")
-		}
+		text := recordtest.Read(t, file)
 		if body == "" {
 			_, body = get(t, f.url+"/metrics")
 		}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/internal/exposition"
+	"sweep.dev/sweep/sim/dialect"
 )
 
 // A picker is llm-d's endpoint picker: it watches the metrics of the servers and
@@ -250,7 +251,7 @@ func (p *picker) pick(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !strings.HasSuffix(path, "/completions") {
-		writeJSON(w, http.StatusOK, pick{Destination: ready[0].host})
+		dialect.WriteJSON(w, http.StatusOK, pick{Destination: ready[0].host})
 		return
 	}
 	var b body
@@ -276,7 +277,7 @@ func (p *picker) pick(w http.ResponseWriter, r *http.Request) {
 	p.both("request_total", "model", b.Model).add(1)
 	p.both("request_running", "model", b.Model).add(1)
 	p.both("scheduler_e2e_duration_seconds").observe(time.Since(start).Seconds())
-	writeJSON(w, http.StatusOK, out)
+	dialect.WriteJSON(w, http.StatusOK, out)
 }
 
 func up(list []*endpoint) []*endpoint {

@@ -9,7 +9,6 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,9 +17,10 @@ import (
 
 	"go.uber.org/goleak"
 
+	"sweep.dev/sweep/backends/ports"
 	"sweep.dev/sweep/internal/exposition"
 	"sweep.dev/sweep/internal/polltest"
-	"sweep.dev/sweep/internal/ports"
+	"sweep.dev/sweep/internal/recordtest"
 	"sweep.dev/sweep/sim"
 )
 
@@ -218,11 +218,7 @@ func keySets(chunks []map[string]any) []string {
 // recordedChunks are the events of a recorded stream.
 func recordedChunks(t *testing.T, file string) (chunks []map[string]any) {
 	t.Helper()
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(string(recordtest.Read(t, file))) {
 		if data, ok := strings.CutPrefix(strings.TrimSpace(line), "data: "); ok && data != "[DONE]" {
 			var c map[string]any
 			if err := json.Unmarshal([]byte(data), &c); err != nil {
@@ -270,11 +266,7 @@ func shapes(t *testing.T, body string) map[string]map[string]bool {
 // one. only are names that one of them alone may have.
 func compare(t *testing.T, file, body string, only ...string) {
 	t.Helper()
-	text, err := os.ReadFile("testdata/" + file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want, got := shapes(t, string(text)), shapes(t, body)
+	want, got := shapes(t, string(recordtest.Read(t, file))), shapes(t, body)
 	excused := func(name string) bool {
 		return slices.ContainsFunc(only, func(o string) bool { return strings.HasPrefix(name, o) })
 	}

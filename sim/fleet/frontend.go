@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"sweep.dev/sweep/sim/dialect"
 	"sweep.dev/sweep/sim/text"
 )
 
@@ -132,7 +133,7 @@ func (f *frontend) rank() string {
 func (f *frontend) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /live", func(w http.ResponseWriter, _ *http.Request) {
-		writeJSON(w, 200, map[string]string{"status": "live", "message": "Service is live"})
+		dialect.WriteJSON(w, 200, map[string]string{"status": "live", "message": "Service is live"})
 	})
 	mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) {
 		endpoints, instances := []string{}, []any{}
@@ -146,7 +147,7 @@ func (f *frontend) handler() http.Handler {
 				"transport": map[string]string{"tcp": strings.TrimPrefix(worker.url, "http://")},
 			})
 		}
-		writeJSON(w, 200, map[string]any{"status": "healthy", "endpoints": endpoints, "instances": instances})
+		dialect.WriteJSON(w, 200, map[string]any{"status": "healthy", "endpoints": endpoints, "instances": instances})
 	})
 	mux.HandleFunc("GET /v1/models", func(w http.ResponseWriter, _ *http.Request) {
 		data := []any{}
@@ -156,7 +157,7 @@ func (f *frontend) handler() http.Handler {
 			f.mu.Unlock()
 			data = append(data, map[string]any{"id": m, "object": "model", "created": created.Unix(), "owned_by": "nvidia"})
 		}
-		writeJSON(w, 200, map[string]any{"object": "list", "data": data})
+		dialect.WriteJSON(w, 200, map[string]any{"object": "list", "data": data})
 	})
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
 		f.board.get("dynamo_component_uptime_seconds").set(time.Since(f.started).Seconds())
@@ -341,7 +342,7 @@ func newUUID() string {
 func (f *frontend) complete(w http.ResponseWriter, r *http.Request, chat bool) {
 	c, refused := f.understand(w, r, chat)
 	if refused != nil {
-		writeJSON(w, refused.Code, refused)
+		dialect.WriteJSON(w, refused.Code, refused)
 		return
 	}
 	c.m = f.meters(c)

@@ -3,8 +3,6 @@ package fleet_test
 import (
 	"bufio"
 	"fmt"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -13,6 +11,7 @@ import (
 	"testing"
 
 	"sweep.dev/sweep/internal/exposition"
+	"sweep.dev/sweep/internal/recordtest"
 )
 
 // llmd is llm-d's roles: two decode servers with a sidecar each, and so many
@@ -218,10 +217,7 @@ func TestLLMD_pickers(t *testing.T) {
 // The picker's series have the names, types and labels that the real one's own
 // tests expect. Those are not ours to copy: without them this is skipped.
 func TestLLMD_series(t *testing.T) {
-	files, err := filepath.Glob("../../../shared/fixtures/epp__*.txt")
-	if err != nil || len(files) == 0 {
-		t.Skip("no recorded expectations")
-	}
+	files := recordtest.Names(t, "epp__*.txt")
 	d := startLLMD(t, 1)
 	ask(t, d.gateway.url, fmt.Sprintf(chat, "x", 4))
 	until(t, "the report is in", d.epp, func() bool { return value(t, d.epp, "llm_d_epp_request_duration_seconds_count") == 1 })
@@ -229,18 +225,14 @@ func TestLLMD_series(t *testing.T) {
 	got := shapes(t, body)
 	compared := 0
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for name, want := range shapes(t, string(text)) {
+		for name, want := range shapes(t, string(recordtest.Read(t, file))) {
 			if strings.HasPrefix(name, "inference_model_") { // of releases before 1.1
 				continue
 			}
 			compared++
 			for shape := range want {
 				if !got[name][shape] {
-					t.Errorf("%s: %s is %v, expected %s", filepath.Base(file), name, got[name], shape)
+					t.Errorf("%s: %s is %v, expected %s", file, name, got[name], shape)
 				}
 			}
 		}

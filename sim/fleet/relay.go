@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"sweep.dev/sweep/sim/dialect"
 )
 
 // An event is what a worker's stream says at once.
@@ -49,7 +51,7 @@ func (f *frontend) answer(w http.ResponseWriter, r *http.Request, c *call) error
 			e = refuse(500, "Failed to generate completions: %v", err)
 		}
 		if r.Context().Err() == nil {
-			writeJSON(w, e.Code, e)
+			dialect.WriteJSON(w, e.Code, e)
 		}
 		return e
 	}
@@ -456,7 +458,7 @@ func (s *stream) end() error {
 	if ext := s.c.extra(); ext != "" {
 		out["nvext"] = json.RawMessage(strings.TrimPrefix(ext, `,"nvext":`))
 	}
-	writeJSON(s.w, http.StatusOK, out)
+	dialect.WriteJSON(s.w, http.StatusOK, out)
 	return nil
 }
 
@@ -464,7 +466,7 @@ func (s *stream) end() error {
 // comment, and neither data nor [DONE].
 func (s *stream) fail(err error) {
 	if !s.c.body.Stream {
-		writeJSON(s.w, http.StatusInternalServerError, refuse(500, "Failed to fold completions stream: %v", err))
+		dialect.WriteJSON(s.w, http.StatusInternalServerError, refuse(500, "Failed to fold completions stream: %v", err))
 		return
 	}
 	s.buf = fmt.Appendf(s.buf, "event: error\n: %s\n\n", strings.ReplaceAll(err.Error(), "\n", " "))

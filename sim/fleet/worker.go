@@ -22,6 +22,7 @@ import (
 
 	"sweep.dev/sweep/internal/exposition"
 	"sweep.dev/sweep/sim/core"
+	"sweep.dev/sweep/sim/dialect"
 )
 
 // A dynamoWorker is an engine as a worker of Dynamo: completions of token ids
@@ -111,7 +112,7 @@ func (w *dynamoWorker) system(next http.Handler) http.Handler {
 				status, word = http.StatusServiceUnavailable, "notready"
 			}
 			uptime := time.Since(w.started)
-			writeJSON(out, status, map[string]any{
+			dialect.WriteJSON(out, status, map[string]any{
 				"status": word, "endpoints": map[string]string{"generate": word},
 				"uptime": map[string]int64{"secs": int64(uptime.Seconds()), "nanos": uptime.Nanoseconds() % 1e9},
 			})
@@ -123,7 +124,7 @@ func (w *dynamoWorker) system(next http.Handler) http.Handler {
 			http.Error(out, "loading", http.StatusServiceUnavailable)
 			return
 		}
-		writeJSON(out, http.StatusOK, cardOf(*e, w.id, w.opts.mode()))
+		dialect.WriteJSON(out, http.StatusOK, cardOf(*e, w.id, w.opts.mode()))
 	})
 	return mux
 }
@@ -284,17 +285,6 @@ func (c *counter) Write(b []byte) (int, error) {
 
 // Unwrap is for http.ResponseController.
 func (c *counter) Unwrap() http.ResponseWriter { return c.ResponseWriter }
-
-func writeJSON(w http.ResponseWriter, status int, v any) {
-	b, err := json.Marshal(v)
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_, _ = w.Write(b)
-}
 
 // serve serves until ctx is done, and ends what is under way then.
 func serve(ctx context.Context, l net.Listener, h http.Handler, log *log.Logger) error {

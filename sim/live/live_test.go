@@ -8,7 +8,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"sweep.dev/sweep/catalog"
+	"sweep.dev/sweep/engine/catalog"
 	"sweep.dev/sweep/sim/core"
 )
 

@@ -5,7 +5,6 @@ package server
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -93,7 +92,7 @@ func (s *Server) Handler() http.Handler {
 		mux.Handle(r.Pattern, h)
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		writeJSON(w, 404, s.api.NotFound)
+		dialect.WriteJSON(w, 404, s.api.NotFound)
 	})
 	return mux
 }
@@ -103,7 +102,7 @@ func (s *Server) Handler() http.Handler {
 func Loading(d *dialect.Dialect) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		status, body := d.API.Refuse(d.API.Loading)
-		writeJSON(w, status, body)
+		dialect.WriteJSON(w, status, body)
 	})
 }
 
@@ -134,7 +133,7 @@ func (s *Server) action(r dialect.Route) http.HandlerFunc {
 		case string:
 			_, _ = w.Write([]byte(v))
 		default:
-			writeJSON(w, 200, v)
+			dialect.WriteJSON(w, 200, v)
 		}
 	}
 }
@@ -149,22 +148,11 @@ func (s *Server) state() *dialect.State {
 func (s *Server) authorized(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.cfg.APIKey != "" && r.Header.Get("Authorization") != "Bearer "+s.cfg.APIKey {
-			writeJSON(w, http.StatusUnauthorized, map[string]string{"error": "Unauthorized"})
+			dialect.WriteJSON(w, http.StatusUnauthorized, map[string]string{"error": "Unauthorized"})
 			return
 		}
 		h.ServeHTTP(w, r)
 	})
-}
-
-func writeJSON(w http.ResponseWriter, status int, v any) {
-	b, err := json.Marshal(v)
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_, _ = w.Write(b)
 }
 
 func badRequest(param, format string, a ...any) *dialect.Error {
@@ -177,7 +165,7 @@ func badRequest(param, format string, a ...any) *dialect.Error {
 
 func (s *Server) refuse(w http.ResponseWriter, e *dialect.Error) int {
 	status, body := s.api.Refuse(e)
-	writeJSON(w, status, body)
+	dialect.WriteJSON(w, status, body)
 	return status
 }
 
@@ -216,7 +204,7 @@ func (s *Server) complete(w http.ResponseWriter, r *http.Request, chat bool) {
 		refuse(refused)
 		return
 	}
-	j.n, j.requestID, j.path = n, requestID, r.URL.Path
+	j.n = n
 	s.cfg.Faults.alter(j)
 	j.reply.ID = s.responseID(chat, requestID, n)
 	if full := s.api.QueueFull; full != nil && s.cfg.Settings.Queue > 0 && s.engine.Stats().Waiting >= s.cfg.Settings.Queue {
@@ -322,7 +310,7 @@ func (s *Server) whole(w http.ResponseWriter, r *http.Request, j *job, c *live.C
 			if o.Finish == core.Running {
 				continue
 			}
-			writeJSON(w, 200, s.api.Whole(&j.reply, s.token(j, o, ""), text.String()))
+			dialect.WriteJSON(w, 200, s.api.Whole(&j.reply, s.token(j, o, ""), text.String()))
 			return tokens, string(o.Finish)
 		}
 	}
@@ -343,7 +331,7 @@ func (s *Server) models(w http.ResponseWriter, _ *http.Request) {
 	for _, name := range s.cfg.Served {
 		data = append(data, s.api.Card(state, name))
 	}
-	writeJSON(w, 200, map[string]any{"object": "list", "data": data})
+	dialect.WriteJSON(w, 200, map[string]any{"object": "list", "data": data})
 }
 
 func (s *Server) tokenize(w http.ResponseWriter, r *http.Request) {
@@ -357,7 +345,7 @@ func (s *Server) tokenize(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, refused)
 		return
 	}
-	writeJSON(w, 200, s.api.Count(s.state(), t))
+	dialect.WriteJSON(w, 200, s.api.Count(s.state(), t))
 }
 
 // resetPrefixCache waits up to two seconds for the cache to be out of use:
@@ -417,7 +405,7 @@ func (s *Server) iterations(w http.ResponseWriter, _ *http.Request) {
 	if s.cfg.Settings.Iterations {
 		list = metrics.TRTLLMIterations(&s.cfg.Core, s.engine.Meter.Iterations())
 	}
-	writeJSON(w, 200, list)
+	dialect.WriteJSON(w, 200, list)
 }
 
 func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) {

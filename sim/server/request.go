@@ -190,9 +190,7 @@ func (b *body) tokens(chat bool) ([]uint32, *dialect.Error) {
 
 // A job is a request that was understood.
 type job struct {
-	n         int    // which request of this process, from 1
-	requestID string // the client's
-	path      string
+	n         int // which request of this process, from 1
 	reply     dialect.Reply
 	prompt    int // tokens
 	maxTokens int

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/sim/core"
+	"sweep.dev/sweep/sim/dialect"
 )
 
 // A board is what nvidia-smi would see of one simulated GPU. Power follows the
@@ -439,5 +440,5 @@ func (s *Server) amdSMI(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	writeJSON(w, http.StatusOK, list)
+	dialect.WriteJSON(w, http.StatusOK, list)
 }

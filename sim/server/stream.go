@@ -27,7 +27,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, j *job, c *live.
 	if err := out.Flush(); err != nil {
 		return 0, ""
 	}
-	j.reply.Head = []byte(s.api.Head(&j.reply))
+	j.reply.Head = s.api.Head(&j.reply)
 	f := s.faultsOf(j)
 	if f.roleFirst {
 		if err := s.write(r, w, out, j, s.api.First(nil, &j.reply, &dialect.Token{})); err != nil {

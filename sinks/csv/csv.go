@@ -19,8 +19,8 @@ import (
 	"time"
 
 	"sweep.dev/sweep/internal/layout"
-	"sweep.dev/sweep/internal/meant"
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/meant"
 	"sweep.dev/sweep/sinks"
 )
 
@@ -62,8 +62,6 @@ func (c Columns) of(all []result.Column) ([]result.Column, error) {
 			chosen = append(chosen, column)
 		case slices.Contains(c.Words(), name):
 			return nil, fmt.Errorf("columns: %q stands for several columns; write columns: %s, without a list", name, name)
-		case result.Today(name) != name:
-			return nil, fmt.Errorf("columns: the column %q is called %q now", name, result.Today(name))
 		default:
 			if near := meant.Column(name, names); near != "" {
 				return nil, fmt.Errorf("columns: there is no column %q; did you mean %q?", name, near)

@@ -34,18 +34,7 @@ import (
 
 // Factory is this sink's entry in the list of sinks. It has no configuration.
 func Factory() sinks.Factory {
-	return sinks.Factory{
-		Kind: "metricslog",
-		Doc:  "what each engine exposed, as plain text in order: metrics-ENGINE.log",
-		New: func(decode func(any) error, _ []result.Column) (sinks.Sink, error) {
-			if decode != nil {
-				if err := decode(&struct{}{}); err != nil {
-					return nil, err
-				}
-			}
-			return Sink{}, nil
-		},
-	}
+	return sinks.Plain("metricslog", "what each engine exposed, as plain text in order: metrics-ENGINE.log", Sink{})
 }
 
 // A Sink writes the logs of a run. It holds one body of each server of one

@@ -11,25 +11,13 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"sweep.dev/sweep/internal/layout"
-	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/store"
 	"sweep.dev/sweep/sinks"
-	"sweep.dev/sweep/store"
 )
 
 // Factory is this sink's entry in the list of sinks. It has no configuration.
 func Factory() sinks.Factory {
-	return sinks.Factory{
-		Kind: "parquet",
-		Doc:  "cells, groups, requests and samples as Parquet, for DuckDB, pandas and the like",
-		New: func(decode func(any) error, _ []result.Column) (sinks.Sink, error) {
-			if decode != nil {
-				if err := decode(&struct{}{}); err != nil {
-					return nil, err
-				}
-			}
-			return Sink{}, nil
-		},
-	}
+	return sinks.Plain("parquet", "cells, groups, requests and samples as Parquet, for DuckDB, pandas and the like", Sink{})
 }
 
 // A Sink writes the Parquet files of a run, two at a time. Of each it holds one row group

@@ -5,9 +5,9 @@ import (
 	"testing"
 
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/store/storetest"
 	"sweep.dev/sweep/sinks"
 	"sweep.dev/sweep/sinks/sinktest"
-	"sweep.dev/sweep/store"
 )
 
 func TestContract(t *testing.T) {
@@ -18,7 +18,7 @@ func TestContract(t *testing.T) {
 		Files: []string{"cells.parquet", "groups.parquet", "requests.parquet", "samples.parquet"},
 		Cells: "cells.parquet",
 		Read: func(data []byte, columns []result.Column) ([]result.Row, error) {
-			_, rows, err := store.ReadTable(bytes.NewReader(data), int64(len(data)))
+			_, rows, err := storetest.ReadTable(bytes.NewReader(data), int64(len(data)))
 			return rows, err
 		},
 	})

@@ -17,8 +17,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/store"
 	"sweep.dev/sweep/sinks"
-	"sweep.dev/sweep/store"
 )
 
 // A Suite tests one sink.

@@ -45,6 +45,34 @@ finish() {
 	say "$name is ready"
 }
 
+# cache_folder NAME TEXT... prints the folder outside the checkout that keeps what is built
+# from TEXT, such as hashes and flags, for every checkout of this user.
+cache_folder() {
+	local name=$1
+	shift
+	printf '%s/sweep-engines/%s-%s\n' "${XDG_CACHE_HOME:-${HOME:-/nonexistent}/.cache}" "$name" \
+		"$(printf '%s\n' "$@" | sha256sum | cut -c1-16)"
+}
+
+# cache_store DIR FILE keeps a copy of FILE in DIR, a cache_folder. It is whole or not
+# there. The same of older versions goes after a month without use. A cache that cannot be
+# written is none.
+cache_store() {
+	local all part
+	all=$(dirname "$1")
+	mkdir -p "$all" 2>/dev/null && part=$(mktemp -d "$all/.part.XXXXXX" 2>/dev/null) || return 0
+	if cp "$2" "$part/" && chmod 755 "$part" && mv -T "$part" "$1" 2>/dev/null; then
+		find "$all" -mindepth 1 -maxdepth 1 -name "$(basename "${1%-*}")-*" -mtime +30 -exec rm -rf {} +
+	else
+		rm -rf "$part"
+	fi
+}
+
+# cache_load DIR FILE makes FILE a copy of the one in DIR, if DIR has it.
+cache_load() {
+	[[ -s $1/$(basename "$2") ]] && cp "$1/$(basename "$2")" "$2" && { touch "$1" 2>/dev/null || true; }
+}
+
 # debian PACKAGE... installs Debian packages that are missing.
 debian() {
 	say "installing with apt: $*"

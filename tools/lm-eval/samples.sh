@@ -34,5 +34,5 @@ for dtype in float32 bfloat16; do
 		--include_path tools/lm-eval --tasks fruit --output_path "$work/$dtype" --log_samples >"$work/$dtype.eval" 2>&1 ||
 		{ tail -30 "$work/$dtype.eval" >&2; exit 1; }
 	stop
-	cp "$work/$dtype"/*/samples_fruit_*.jsonl "quality/testdata/lm_eval/choices-$dtype.jsonl"
+	cp "$work/$dtype"/*/samples_fruit_*.jsonl "judge/quality/testdata/lm_eval/choices-$dtype.jsonl"
 done

@@ -133,7 +133,7 @@ func TestManifests(t *testing.T) {
 	for _, want := range []string{
 		`"completionMode":"Indexed"`, `"parallelism":4`, `"completions":4`, `"backoffLimit":0`, `"podReplacementPolicy":"Failed"`,
 		`"automountServiceAccountToken":false`, `"restartPolicy":"Never"`, `"whenUnsatisfiable":"ScheduleAnyway"`,
-		`"runAsNonRoot":true`, `"drop":["ALL"]`, `"allowPrivilegeEscalation":false`, `"type":"RuntimeDefault"`,
+		`"runAsNonRoot":true`, `"readOnlyRootFilesystem":true`, `"drop":["ALL"]`, `"allowPrivilegeEscalation":false`, `"type":"RuntimeDefault"`,
 	} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("no %s in %s", want, text)

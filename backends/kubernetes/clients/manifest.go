@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/backends/kubernetes/owner"
+	"sweep.dev/sweep/internal/kubeapi"
 )
 
 const (
@@ -56,7 +57,7 @@ func (f *Fleet) image() string      { return cmp.Or(f.Want.Image, f.Want.Base, D
 func (f *Fleet) meta(name string) map[string]any {
 	return map[string]any{
 		"name": name, "labels": f.owner.Labels(owner.Load, "", 0), "annotations": f.owner.Annotations(),
-		"ownerReferences": []owner.Reference{f.owner.Reference()},
+		"ownerReferences": []kubeapi.OwnerReference{f.owner.Reference()},
 	}
 }
 

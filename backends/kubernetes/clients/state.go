@@ -27,12 +27,8 @@ const (
 
 // An object is the part of a pod that is read.
 type object struct {
-	Metadata struct {
-		Name    string            `json:"name"`
-		Labels  map[string]string `json:"labels"`
-		Deleted *time.Time        `json:"deletionTimestamp"`
-	} `json:"metadata"`
-	Status kubeapi.PodStatus `json:"status"`
+	Metadata kubeapi.Meta      `json:"metadata"`
+	Status   kubeapi.PodStatus `json:"status"`
 }
 
 func (o *object) running() bool {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/backends/ending"
 	"sweep.dev/sweep/backends/kubernetes/owner"
 	"sweep.dev/sweep/internal/manifest"
 )
@@ -42,18 +43,15 @@ type Launcher struct {
 // A Running is a launch whose objects are ready.
 type Running struct {
 	Ref   backends.Ref
-	Since time.Time
 	Ready time.Time // all objects were
 
 	of    *Launcher
 	owner *owner.Owner
 	up    chan struct{} // closed when all objects are ready
-	done  chan struct{}
-	quiet func() // ends the signs of life and the looks at the pods, and waits for their end
+	quiet func()        // ends the signs of life and the looks at the pods, and waits for their end
 
-	over sync.Once // done is closed
-	mu   sync.Mutex
-	err  error
+	// Ending is when the cluster has ended the launch, or a node of its pods is lost.
+	*ending.Ending
 }
 
 // Launch makes the objects and returns when they are ready. Before anything is made it
@@ -70,7 +68,7 @@ func (l *Launcher) Launch(ctx context.Context, spec backends.Spec, ledger backen
 	}
 	name := backends.NewName(spec.Owner, spec.RunID, expires)
 	run := &Running{
-		of: l, Since: time.Now(), up: make(chan struct{}), done: make(chan struct{}), quiet: func() {},
+		of: l, up: make(chan struct{}), Ending: ending.New(), quiet: func() {},
 		Ref: backends.Ref{Kind: l.Kind, RunID: spec.RunID, Pod: spec.Pod, Name: name.String(), Details: map[string]string{DetailObjects: owner.RefsText(release.Refs())}},
 	}
 	maps.Copy(run.Ref.Details, l.At)
@@ -117,7 +115,7 @@ func (r *Running) start(ctx context.Context, release *Release, name backends.Nam
 	go func() {
 		defer close(watched)
 		select {
-		case <-r.done:
+		case <-r.Done():
 			cancel(r.Err())
 		case <-up.Done():
 		}
@@ -149,7 +147,7 @@ func (r *Running) beat(ctx context.Context) {
 		case <-tick.C:
 		}
 		if err := r.of.In.Extend(ctx, r.owner, r.of.Lease); errors.Is(err, owner.ErrLost) && ctx.Err() == nil {
-			r.end(fmt.Errorf("the cluster has ended the deployment: %w", err))
+			r.Ended(fmt.Errorf("the cluster has ended the deployment: %w", err))
 			return
 		}
 	}
@@ -172,7 +170,7 @@ func (r *Running) watch(ctx context.Context) {
 		}
 		for i := range pods {
 			if why := by.stranded(&pods[i], time.Now()); why != nil {
-				r.end(why)
+				r.Ended(why)
 				return
 			}
 		}
@@ -182,16 +180,6 @@ func (r *Running) watch(ctx context.Context) {
 		case <-time.After(watchEvery):
 		}
 	}
-}
-
-// end says that the launch is done, and why, once.
-func (r *Running) end(why error) {
-	r.over.Do(func() {
-		r.mu.Lock()
-		r.err = why
-		r.mu.Unlock()
-		close(r.done)
-	})
 }
 
 // recorder records transitions of a pod.
@@ -217,16 +205,6 @@ func (r *Running) GiveBack(ctx context.Context, ledger backends.Ledger) error {
 
 // Owner is what owns the objects of the launch.
 func (r *Running) Owner() *owner.Owner { return r.owner }
-
-// Done is closed when the cluster has ended the launch, or a node of its pods is lost.
-func (r *Running) Done() <-chan struct{} { return r.done }
-
-// Err says why, after Done.
-func (r *Running) Err() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.err
-}
 
 // Stop deletes everything and returns when it is seen to be gone. It is idempotent.
 func (r *Running) Stop(ctx context.Context) error {

@@ -253,7 +253,7 @@ func (r *Release) Apply(ctx context.Context, o *owner.Owner) error {
 			Set: labels, Add: map[string]string{owner.LabelManagedBy: owner.ManagedBy}, Annotations: o.Annotations(),
 		})
 		meta, _ := one.doc["metadata"].(map[string]any)
-		meta["ownerReferences"] = []owner.Reference{o.Reference()}
+		meta["ownerReferences"] = []kubeapi.OwnerReference{o.Reference()}
 		if err := r.make(ctx, one, o); err != nil {
 			return err
 		}

@@ -21,14 +21,8 @@ import (
 
 // A pod of an object, as far as it is read.
 type pod struct {
-	Metadata struct {
-		Name   string `json:"name"`
-		UID    string `json:"uid"`
-		Owners []struct {
-			Controller bool `json:"controller"`
-		} `json:"ownerReferences"`
-	} `json:"metadata"`
-	Spec struct {
+	Metadata kubeapi.Meta `json:"metadata"`
+	Spec     struct {
 		Node string `json:"nodeName"` // "" before it has one
 	} `json:"spec"`
 	Status kubeapi.PodStatus `json:"status"`
@@ -39,12 +33,7 @@ func (p *pod) starts() bool { return p.Status.Phase == "Pending" && p.Spec.Node 
 
 // replaced says whether a controller makes another pod when this one ends.
 func (p *pod) replaced() bool {
-	for _, o := range p.Metadata.Owners {
-		if o.Controller {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.Metadata.Owners, func(o kubeapi.OwnerReference) bool { return o.Controller })
 }
 
 // standing are those of a pod's facts that another pod in its place does not end: a node that

@@ -6,9 +6,9 @@ import (
 	"strings"
 
 	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/backends/kubernetes/stack"
 	"sweep.dev/sweep/internal/manifest"
 	"sweep.dev/sweep/internal/syntax"
-	"sweep.dev/sweep/stack"
 )
 
 // Rules are what it takes to make the objects of manifests.

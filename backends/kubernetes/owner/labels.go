@@ -45,11 +45,9 @@ type Component string
 
 // Components.
 const (
-	DeadMan  Component = "deadman" // the owner itself
-	Engine   Component = "engine"
-	Frontend Component = "frontend"
-	Router   Component = "router"
-	Load     Component = "load"
+	DeadMan Component = "deadman" // the owner itself
+	Engine  Component = "engine"
+	Load    Component = "load"
 )
 
 // Labels are those of an object of a launch. The role is "" where it is of none.

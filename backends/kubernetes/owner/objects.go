@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/internal/kubeapi"
@@ -56,15 +55,7 @@ func RefsText(refs []Ref) string {
 
 // An Object is the part of an object that all kinds have.
 type Object struct {
-	Metadata struct {
-		Name       string            `json:"name"`
-		UID        string            `json:"uid"`
-		Generation int64             `json:"generation"`
-		Labels     map[string]string `json:"labels"`
-		Finalizers []string          `json:"finalizers"`
-		Deleted    *time.Time        `json:"deletionTimestamp"`
-		Owners     []Reference       `json:"ownerReferences"`
-	} `json:"metadata"`
+	Metadata kubeapi.Meta `json:"metadata"`
 }
 
 // OwnedBy says whether an owner has the object.

@@ -91,33 +91,18 @@ const (
 // Over says whether the cluster ends what the owner has: no sign of life helps any more.
 func (o *Owner) Over() bool { return o.Status == Ending || o.Status == Failed }
 
-// A Reference names an owner in the ownerReferences of an object. It has no
-// blockOwnerDeletion: some clusters let only those block a deletion who may change
-// finalizers.
-type Reference struct {
-	APIVersion string `json:"apiVersion"`
-	Kind       string `json:"kind"`
-	Name       string `json:"name"`
-	UID        string `json:"uid"`
-}
-
 // Reference is what each object of the launch has.
-func (o *Owner) Reference() Reference { return Reference{"batch/v1", "Job", o.Name.String(), o.UID} }
+func (o *Owner) Reference() kubeapi.OwnerReference {
+	return kubeapi.OwnerReference{APIVersion: "batch/v1", Kind: "Job", Name: o.Name.String(), UID: o.UID}
+}
 
 // Marks say whose it is.
 func (o *Owner) Marks() map[string]string { return merged(o.marks, nil) }
 
 // job is the part of a Job that is read.
 type job struct {
-	Metadata struct {
-		Name        string            `json:"name"`
-		UID         string            `json:"uid"`
-		Labels      map[string]string `json:"labels"`
-		Annotations map[string]string `json:"annotations"`
-		Created     time.Time         `json:"creationTimestamp"`
-		Deleted     *time.Time        `json:"deletionTimestamp"`
-	} `json:"metadata"`
-	Spec struct {
+	Metadata kubeapi.Meta `json:"metadata"`
+	Spec     struct {
 		Deadline int64 `json:"activeDeadlineSeconds"`
 		Suspend  bool  `json:"suspend"`
 	} `json:"spec"`

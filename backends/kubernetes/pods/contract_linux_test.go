@@ -10,9 +10,11 @@ import (
 	"sweep.dev/sweep/backends/kubernetes/pods"
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/internal/kubeapi"
+	"sweep.dev/sweep/internal/polltest"
 )
 
 func TestMain(m *testing.M) {
+	polltest.Parallel(16)
 	backendtest.Main(m, func(kubeconfig, dir string, fx *effect.Effects) (backends.Backend, backends.Spec, error) {
 		b, spec, err := made(fx, kubeconfig, dir)
 		return b, spec, err
@@ -59,7 +61,7 @@ func TestContract(t *testing.T) {
 			t.Fatal(err)
 		}
 		return b, spec
-	}, backendtest.Remote(),
+	}, backendtest.Remote(), backendtest.Provisioned(),
 		backendtest.SpoilWith(func(s *backends.Spec) {
 			s.Roles[0].Argv = func(backends.Address) ([]string, error) { return []string{"/no/such/server"}, nil }
 		}),

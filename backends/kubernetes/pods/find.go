@@ -10,9 +10,9 @@ import (
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/backends/kubernetes/owner"
 	"sweep.dev/sweep/backends/kubernetes/signs"
+	"sweep.dev/sweep/backends/provision"
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/internal/kubeapi"
-	"sweep.dev/sweep/internal/provision"
 )
 
 // Find finds pods by their labels, also those that have ended and are still there, and

@@ -6,17 +6,17 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"strconv"
 	"syscall"
 
 	"sweep.dev/sweep/backends"
-	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/backends/host"
+	"sweep.dev/sweep/backends/provision"
+	"sweep.dev/sweep/engine/catalog"
 	"sweep.dev/sweep/internal/bounded"
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/internal/kubeapi"
 	"sweep.dev/sweep/internal/netguard"
-	"sweep.dev/sweep/internal/provision"
 )
 
 // A podHost is a server in a pod.
@@ -83,7 +83,7 @@ func (p provider) gpuAt(ctx context.Context, node string) string {
 	}
 	for _, key := range []string{p.b.config.GPULabel, "nvidia.com/gpu.product", "amd.com/gpu.product-name", "cloud.google.com/gke-accelerator", "karpenter.k8s.aws/instance-gpu-name"} {
 		if product := at.Meta.Labels[key]; product != "" {
-			return gpuOf(product)
+			return catalog.NameOfLabel(product)
 		}
 	}
 	return ""
@@ -128,12 +128,7 @@ func (h *podHost) Dial(ctx context.Context, network, addr string) (net.Conn, err
 }
 
 // Logs implements [host.Host].
-func (h *podHost) Logs(context.Context) (io.ReadCloser, error) {
-	if h.log == "" {
-		return nil, host.ErrNotSupported
-	}
-	return os.Open(h.log)
-}
+func (h *podHost) Logs(context.Context) (io.ReadCloser, error) { return host.OpenLog(h.log) }
 
 // Exec runs a command in the container.
 func (h *podHost) Exec(ctx context.Context, argv ...string) ([]byte, error) {

@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/backends/host"
 	"sweep.dev/sweep/backends/kubernetes/owner"
 	"sweep.dev/sweep/backends/kubernetes/signs"
-	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/backends/provision"
 	"sweep.dev/sweep/internal/kubeapi"
-	"sweep.dev/sweep/internal/provision"
 )
 
 var (
@@ -69,7 +69,7 @@ func (p provider) Resume(ctx context.Context, pod backends.Name, units []*provis
 	l := p.b.launch(pod, units[0].Spec, units)
 	for _, u := range units {
 		at := &u.Replicas[0].Place
-		at.Bind, at.Host = everywhere, l.host(u.Replicas[0])
+		at.Bind, at.Host = provision.Everywhere, l.host(u.Replicas[0])
 	}
 	if o.Over() {
 		return provision.Allocation{}, fmt.Errorf("job %s is %s: %w", pod, o.Status, backends.ErrNotFound)

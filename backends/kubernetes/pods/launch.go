@@ -4,18 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
 	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/backends/bootstrap"
 	"sweep.dev/sweep/backends/kubernetes/clients"
 	"sweep.dev/sweep/backends/kubernetes/owner"
 	"sweep.dev/sweep/backends/kubernetes/signs"
-	"sweep.dev/sweep/internal/bootstrap"
+	"sweep.dev/sweep/backends/provision"
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/internal/kubeapi"
-	"sweep.dev/sweep/internal/provision"
 )
 
 // A provider is the [provision.Provider] of pods.
@@ -53,20 +52,13 @@ type launch struct {
 	why   error         // set before lost is closed
 }
 
-const (
-	// defaultPort is the engine's port inside its pod, if it is free.
-	defaultPort = 8000
-	// nextPort is the first of a role's further ports.
-	nextPort = 8011
-)
-
 // Allocate divides a deployment into pods, and makes nothing.
 func (p provider) Allocate(_ context.Context, spec backends.Spec, pod backends.Name) (provision.Allocation, error) {
 	a := provision.Allocation{Units: provision.PerReplica(spec, pod)}
 	l := p.b.launch(pod, spec, a.Units)
 	for _, u := range a.Units {
 		r := u.Replicas[0]
-		r.Place = placeOf(r.Role, r.Place.Replica, l.host(r))
+		r.Place = provision.PlaceOf(r.Role, r.Place.Replica, l.host(r), false)
 		r.Place.Dir = p.b.files + "/" + u.Name
 	}
 	a.Clients, a.Keep, a.Close = l, l.keep, l.close
@@ -94,34 +86,6 @@ func (l *launch) host(r *provision.Replica) string {
 	return hostname(r.Role.Name, r.Place.Replica) + "." + l.name + "." + l.b.place.Namespace + ".svc"
 }
 
-// everywhere is where servers listen.
-const everywhere = "0.0.0.0"
-
-// placeOf chooses the ports of a replica in its pod.
-func placeOf(role backends.Role, n int, host string) provision.Place {
-	at := provision.Place{Address: backends.Address{Bind: everywhere, Host: host, Port: role.Port, Replica: n}}
-	if at.Port == 0 {
-		at.Port = defaultPort
-	}
-	used := []int{at.Port}
-	for _, port := range role.Ports {
-		used = append(used, port)
-	}
-	for name, port := range role.Ports {
-		if at.Ports == nil {
-			at.Ports = map[string]int{}
-		}
-		for next := nextPort; port == 0; next++ {
-			if !slices.Contains(used, next) {
-				port = next
-				used = append(used, next)
-			}
-		}
-		at.Ports[name] = port
-	}
-	return at
-}
-
 // Group makes the owner of a deployment, and what its pods share and need before they
 // are there. From then on a heartbeat keeps it alive.
 func (p provider) Group(ctx context.Context, pod string, units []*provision.Unit) error {
@@ -132,7 +96,7 @@ func (p provider) Group(ctx context.Context, pod string, units []*provision.Unit
 	}
 	u := units[0]
 	l.owner, err = n.Create(ctx, owner.Request{
-		Name: u.Pod, Marks: u.Marks, Engine: u.Spec.Engine, Image: imageOf(u.Spec, u.Replicas[0].Role), Lease: p.b.place.Heartbeat,
+		Name: u.Pod, Marks: u.Marks, Engine: u.Spec.Engine, Image: u.Replicas[0].Role.Image, Lease: p.b.place.Heartbeat,
 	})
 	if errors.Is(err, owner.ErrTaken) {
 		return fmt.Errorf("%w: %w", provision.ErrTaken, err)

@@ -1,7 +1,6 @@
 package pods
 
 import (
-	"cmp"
 	"maps"
 	"math"
 	"slices"
@@ -12,8 +11,9 @@ import (
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/backends/kubernetes/owner"
 	"sweep.dev/sweep/backends/kubernetes/signs"
-	"sweep.dev/sweep/catalog"
-	"sweep.dev/sweep/internal/provision"
+	"sweep.dev/sweep/backends/provision"
+	"sweep.dev/sweep/engine/catalog"
+	"sweep.dev/sweep/internal/kubeapi"
 )
 
 const (
@@ -44,7 +44,7 @@ func (l *launch) object(kind, name string, c owner.Component, role string, repli
 		"apiVersion": "v1", "kind": kind,
 		"metadata": map[string]any{
 			"name": name, "labels": l.owner.Labels(c, role, replica), "annotations": l.owner.Annotations(),
-			"ownerReferences": []owner.Reference{l.owner.Reference()},
+			"ownerReferences": []kubeapi.OwnerReference{l.owner.Reference()},
 		},
 	}
 }
@@ -148,7 +148,7 @@ func (l *launch) container(u *provision.Unit) map[string]any {
 		ports = append(ports, map[string]any{"containerPort": port})
 	}
 	of := map[string]any{
-		"name": container, "image": imageOf(u.Spec, r.Role), "imagePullPolicy": policies[c.Pull],
+		"name": container, "image": r.Role.Image, "imagePullPolicy": policies[c.Pull],
 		"command": argv[:1], "args": argv[1:], "env": c.env(u), "ports": ports,
 		"resources": c.resources(r.Role.GPUs), "volumeMounts": c.mounts(u), "securityContext": c.security(),
 		// What a server said last stands in its pod too, where logs may not be read.
@@ -159,9 +159,6 @@ func (l *launch) container(u *provision.Unit) map[string]any {
 	}
 	return of
 }
-
-// imageOf is the image of a role.
-func imageOf(spec backends.Spec, role backends.Role) string { return cmp.Or(role.Image, spec.Image) }
 
 // hostname is what a replica is called within its deployment.
 func hostname(role string, replica int) string {
@@ -259,23 +256,10 @@ func (c Config) selector(gpu string, gpus int) map[string]string {
 // productOf is a GPU of the catalogue as the labels of nodes have it; another word as it
 // is.
 func productOf(gpu string) string {
-	for _, g := range catalog.GPUs() {
-		if g.Name == gpu {
-			return strings.ReplaceAll(g.Product, " ", "-")
-		}
+	if g, ok := catalog.GPUByName(gpu); ok {
+		return strings.ReplaceAll(g.Product, " ", "-")
 	}
 	return gpu
-}
-
-// gpuOf is the catalogue's name of what a node's label says; the label itself where the
-// catalogue has none.
-func gpuOf(product string) string {
-	for _, g := range catalog.GPUs() {
-		if strings.EqualFold(strings.ReplaceAll(g.Product, " ", "-"), product) {
-			return g.Name
-		}
-	}
-	return product
 }
 
 func (c Config) runtimeClass(gpus int) string {

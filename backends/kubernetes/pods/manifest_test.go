@@ -12,8 +12,8 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/backends/kubernetes/owner"
+	"sweep.dev/sweep/backends/provision"
 	"sweep.dev/sweep/internal/kubeapi"
-	"sweep.dev/sweep/internal/provision"
 	"sweep.dev/sweep/internal/secret"
 )
 
@@ -30,7 +30,7 @@ func unit(t *testing.T, c Config) (*launch, *provision.Unit) {
 	u := provision.PerReplica(backends.Spec{Roles: []backends.Role{role}}, name)[0]
 	u.Spec, u.Pod, u.Marks = spec, name, backends.Marks(spec)
 	r := u.Replicas[0]
-	r.Place = placeOf(role, 0, "127.0.0.1")
+	r.Place = provision.PlaceOf(role, 0, "127.0.0.1", false)
 	r.Place.Dir = "/etc/sweep/x"
 	r.Argv = []string{"vllm", "serve", "$(HF_TOKEN) $HOME"}
 	r.Env = map[string]string{"SWEEP_RUN_ID": "run1", "API_KEY": "canary-key"}
@@ -114,7 +114,7 @@ func TestCheck(t *testing.T) {
 // may be left out.
 func TestRole(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../../stack/role-deploy.yaml")
+	text, err := os.ReadFile("../stack/role-deploy.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,10 +7,10 @@ import (
 	"fmt"
 
 	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/backends/host"
 	"sweep.dev/sweep/backends/kubernetes/clients"
-	"sweep.dev/sweep/host"
 	"sweep.dev/sweep/internal/kubeapi"
-	"sweep.dev/sweep/worker"
+	"sweep.dev/sweep/load/worker"
 )
 
 var _ backends.ClientHost = (*launch)(nil)

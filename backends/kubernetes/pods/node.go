@@ -18,10 +18,7 @@ import (
 
 // node is the part of a Node that is read. Nodes are the cluster's: often they may not be.
 type node struct {
-	Meta struct {
-		Name   string            `json:"name"`
-		Labels map[string]string `json:"labels"`
-	} `json:"metadata"`
+	Meta kubeapi.Meta `json:"metadata"`
 	Spec struct {
 		Taints []taint `json:"taints"`
 	} `json:"spec"`

@@ -2,7 +2,6 @@ package pods
 
 import (
 	"strings"
-	"time"
 
 	"sweep.dev/sweep/backends/kubernetes/signs"
 	"sweep.dev/sweep/internal/kubeapi"
@@ -10,16 +9,7 @@ import (
 
 // pod is the part of a Pod that is read.
 type pod struct {
-	Meta struct {
-		Name        string            `json:"name"`
-		UID         string            `json:"uid"`
-		Version     string            `json:"resourceVersion"`
-		Labels      map[string]string `json:"labels"`
-		Annotations map[string]string `json:"annotations"`
-		Created     time.Time         `json:"creationTimestamp"`
-		Deleted     *time.Time        `json:"deletionTimestamp"`
-		Grace       int64             `json:"deletionGracePeriodSeconds"` // once it is deleted
-	} `json:"metadata"`
+	Meta kubeapi.Meta `json:"metadata"`
 	Spec struct {
 		Node        string            `json:"nodeName"` // "" before it has one
 		Selector    map[string]string `json:"nodeSelector"`

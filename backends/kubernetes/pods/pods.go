@@ -32,9 +32,9 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/backends/kubernetes/owner"
+	"sweep.dev/sweep/backends/provision"
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/internal/kubeapi"
-	"sweep.dev/sweep/internal/provision"
 )
 
 // Bounds, of which a test has its own.
@@ -54,8 +54,6 @@ const (
 	// Settle is how long a deletion can take beyond the grace: the kubelet, then the
 	// controllers.
 	Settle = 45 * time.Second
-	// Launch is the default of timeouts.launch: an image of an engine is 10 GB.
-	Launch = 30 * time.Minute
 )
 
 // A Place says where pods are made.
@@ -137,7 +135,7 @@ func (b *Backend) Check(spec backends.Spec) error {
 	}
 	for _, role := range spec.Roles {
 		switch {
-		case imageOf(spec, role) == "":
+		case role.Image == "":
 			return fmt.Errorf("%w: role %s has no image: set engines.%s.image", backends.ErrSpec, role.Name, spec.Engine)
 		case len(role.CPUs) > 0:
 			return fmt.Errorf("%w: role %s: a pod cannot be pinned to CPUs by number: leave out cpus, and say cpu in backend.deploy", backends.ErrSpec, role.Name)

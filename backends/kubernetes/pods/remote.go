@@ -15,12 +15,12 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/backends/host"
+	"sweep.dev/sweep/backends/kubernetes/kubelog"
 	"sweep.dev/sweep/backends/kubernetes/signs"
-	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/backends/provision"
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/internal/kubeapi"
-	"sweep.dev/sweep/internal/kubelog"
-	"sweep.dev/sweep/internal/provision"
 )
 
 // A remote is the access to one pod.

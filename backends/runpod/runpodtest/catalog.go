@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"strings"
 
-	"sweep.dev/sweep/catalog"
-	"sweep.dev/sweep/internal/runpodapi"
+	"sweep.dev/sweep/backends/runpodapi"
+	"sweep.dev/sweep/engine/catalog"
 )
 
 // A gpuType is one row of the provider's catalogue.

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -15,9 +13,11 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/google/go-cmp/cmp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"sweep.dev/sweep/internal/recordtest"
 )
 
-const fixtures = "../../../../shared/fixtures/"
+const openAPIName = "runpod-rest-v2-openapi.mcp.yaml"
 
 // A document is RunPod's OpenAPI document.
 type document struct {
@@ -25,15 +25,34 @@ type document struct {
 	schema func(pointer string) *jsonschema.Schema
 }
 
-// openAPI is nil if the folder with what was recorded is not present.
-var openAPI = sync.OnceValues(func() (*document, error) {
-	raw, err := os.ReadFile(fixtures + "runpod-rest-v2-openapi.mcp.yaml")
-	if os.IsNotExist(err) {
-		return nil, nil
+var openAPI struct {
+	once sync.Once
+	*document
+	err error
+}
+
+// load returns nil if the folder with the document is absent.
+func load(t *testing.T) *document {
+	t.Helper()
+	raw, ok := recordtest.Lookup(t, openAPIName)
+	if !ok {
+		return nil
 	}
-	if err != nil {
-		return nil, err
+	openAPI.once.Do(func() { openAPI.document, openAPI.err = parseOpenAPI(raw) })
+	if openAPI.err != nil {
+		t.Fatal(openAPI.err)
 	}
+	return openAPI.document
+}
+
+// need skips the test if the folder with the document is absent.
+func need(t *testing.T) *document {
+	t.Helper()
+	recordtest.Read(t, openAPIName)
+	return load(t)
+}
+
+func parseOpenAPI(raw []byte) (*document, error) {
 	asJSON, err := yaml.YAMLToJSON(raw)
 	if err != nil {
 		return nil, err
@@ -55,24 +74,6 @@ var openAPI = sync.OnceValues(func() (*document, error) {
 		return compiler.MustCompile("api.json#" + pointer)
 	}
 	return d, nil
-})
-
-func load(t *testing.T) *document {
-	t.Helper()
-	d, err := openAPI()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d
-}
-
-func need(t *testing.T) *document {
-	t.Helper()
-	d := load(t)
-	if d == nil {
-		t.Skip("the folder of what was recorded is not present")
-	}
-	return d
 }
 
 // get follows a path of keys; "$ref" is followed too.
@@ -344,11 +345,7 @@ func TestDocument_query(t *testing.T) {
 // recorded are the payloads that somebody recorded of the live service.
 func recorded(t *testing.T) map[string]json.RawMessage {
 	t.Helper()
-	need(t)
-	raw, err := os.ReadFile(filepath.FromSlash(fixtures + "runpod-recorded-payloads.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := recordtest.Read(t, "runpod-recorded-payloads.json")
 	var all map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &all); err != nil {
 		t.Fatal(err)

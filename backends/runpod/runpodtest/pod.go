@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"sweep.dev/sweep/backends/ports"
 	"sweep.dev/sweep/backends/runpod/runpodtest/podtest"
-	"sweep.dev/sweep/internal/ports"
 )
 
 // A pod is one rented thing. Its fields are guarded by Emulator.mu once it has

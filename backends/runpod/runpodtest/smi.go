@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"sweep.dev/sweep/catalog"
+	"sweep.dev/sweep/engine/catalog"
 )
 
 // smiPath is where a container's nvidia-smi asks. It is no part of the API.

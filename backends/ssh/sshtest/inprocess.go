@@ -31,15 +31,30 @@ func StartInProcess(t testing.TB) *Server {
 	s.Key, s.OtherKey = s.generate(t, "user"), s.generate(t, "other")
 	s.KnownHosts = s.path("known_hosts")
 	s.generate(t, "host")
-	s.Port = freePort(t)
+	s.inner = &inProcess{t: t, listener: s.hold(t)}
 	s.Trust(t, "host")
-	s.inner = &inProcess{t: t}
 	s.Run(t)
 	t.Cleanup(func() {
 		s.Stop()
 		s.inner.wg.Wait()
 	})
 	return s
+}
+
+// hold chooses the port and listens there at once. Whoever else looks for a port may have
+// this one for the moment.
+func (s *Server) hold(t testing.TB) net.Listener {
+	t.Helper()
+	var l net.Listener
+	var err error
+	for range 10 {
+		s.Port = freePort(t)
+		if l, err = net.Listen("tcp", s.Addr()); err == nil {
+			return l
+		}
+	}
+	t.Fatal(err)
+	return nil
 }
 
 // generate makes a key pair as ssh-keygen does.
@@ -95,8 +110,10 @@ func (s *Server) listen(t testing.TB) {
 		},
 	}
 	config.AddHostKey(host)
-	if s.inner.listener, err = net.Listen("tcp", s.Addr()); err != nil {
-		t.Fatal(err)
+	if s.inner.listener == nil {
+		if s.inner.listener, err = net.Listen("tcp", s.Addr()); err != nil {
+			t.Fatal(err)
+		}
 	}
 	l := s.inner.listener
 	s.inner.wg.Go(func() {

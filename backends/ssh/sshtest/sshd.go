@@ -15,8 +15,8 @@ import (
 	"strings"
 	"testing"
 
+	"sweep.dev/sweep/backends/ports"
 	"sweep.dev/sweep/internal/polltest"
-	"sweep.dev/sweep/internal/ports"
 )
 
 // A Server is one sshd. It ends with the test.
@@ -105,6 +105,7 @@ func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.It
 func (s *Server) Stop() {
 	if s.inner != nil && s.inner.listener != nil {
 		s.inner.listener.Close()
+		s.inner.listener = nil
 	}
 	if s.sshd != nil {
 		_ = s.sshd.Process.Kill()

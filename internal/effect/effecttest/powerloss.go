@@ -3,6 +3,7 @@ package effecttest
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"maps"
@@ -19,28 +20,74 @@ import (
 const sector = 512
 
 // PowerLoss writes to the empty directory dst what a disk may hold of base when
-// the power goes after ops. What was fsynced is there: a file's bytes after its
-// Sync, an entry of a folder after SyncDir of the folder. Of the rest keep
-// percent are there, chosen by seed: entries one by one (a rename is one), data
-// by sectors. All changes must be below base, which was empty before them.
-//
-// It is stricter than real file systems: a file's Sync does not make its name
-// durable, and unsynced changes survive in any combination.
+// the power goes after ops, as [Disk.Lost] has it. All changes must be below base,
+// which was empty before them.
 func PowerLoss(ops []effect.Op, base, dst string, keep int, seed uint64) error {
-	d := &disk{base: base, root: newDir(), inodes: map[uint64]*node{}}
+	d := NewDisk(base)
 	for i, op := range ops {
-		if err := d.apply(op); err != nil {
+		if err := d.Apply(op); err != nil {
 			return fmt.Errorf("operation %d (%s %s): %w", i, op.Kind, op.Path, err)
 		}
 	}
-	c := crash{keep: keep, rng: rand.New(rand.NewPCG(seed, 0))}
-	return c.write(d.root, dst)
+	return d.Lost(keep, seed).Write(dst)
 }
 
-type disk struct {
+// A Disk is a folder that was empty, operation by operation.
+type Disk struct {
 	base   string
 	root   *node
 	inodes map[uint64]*node
+}
+
+// NewDisk makes the disk of a folder.
+func NewDisk(base string) *Disk {
+	return &Disk{base: base, root: newDir(), inodes: map[uint64]*node{}}
+}
+
+// Lost returns what the disk may hold when the power goes now. What was fsynced is
+// there: a file's bytes after its Sync, an entry of a folder after SyncDir of the folder.
+// Of the rest keep percent are there, chosen by seed: entries one by one (a rename is
+// one), data by sectors. With 100 percent that is what a kill of the process leaves.
+//
+// It is stricter than real file systems: a file's Sync does not make its name
+// durable, and unsynced changes survive in any combination.
+func (d *Disk) Lost(keep int, seed uint64) Tree {
+	t := Tree{}
+	c := crash{keep: keep, rng: rand.New(rand.NewPCG(seed, 0))}
+	c.add(t, d.root, "")
+	return t
+}
+
+// A Tree is a folder: the content of each file by its path, and "" of each folder, whose
+// path ends with a slash.
+type Tree map[string]string
+
+// Write makes the tree in the directory dst, which is empty or does not exist.
+func (t Tree) Write(dst string) error {
+	if err := os.MkdirAll(dst, 0o700); err != nil {
+		return err
+	}
+	for _, path := range slices.Sorted(maps.Keys(t)) {
+		at, err := filepath.Join(dst, filepath.FromSlash(path)), error(nil)
+		if strings.HasSuffix(path, "/") {
+			err = os.Mkdir(at, 0o700)
+		} else {
+			err = os.WriteFile(at, []byte(t[path]), 0o600)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Sum is equal for equal trees.
+func (t Tree) Sum() [sha256.Size]byte {
+	h := sha256.New()
+	for _, path := range slices.Sorted(maps.Keys(t)) {
+		fmt.Fprintf(h, "%q %d\n%s", path, len(t[path]), t[path])
+	}
+	return [sha256.Size]byte(h.Sum(nil))
 }
 
 // A node is a file, or a folder where entries is not nil.
@@ -75,7 +122,8 @@ func (n *node) change(c change) {
 	n.renames = append(n.renames, c)
 }
 
-func (d *disk) apply(op effect.Op) error {
+// Apply does one operation.
+func (d *Disk) Apply(op effect.Op) error {
 	switch op.Kind {
 	case effect.OpOpen:
 		return d.open(op)
@@ -126,7 +174,7 @@ func empty(n *node) {
 	}
 }
 
-func (d *disk) open(op effect.Op) error {
+func (d *Disk) open(op effect.Op) error {
 	dir, name, err := d.parent(op.Path)
 	if err != nil {
 		return err
@@ -143,7 +191,7 @@ func (d *disk) open(op effect.Op) error {
 	return nil
 }
 
-func (d *disk) rename(op effect.Op) error {
+func (d *Disk) rename(op effect.Op) error {
 	dir, from, err := d.parent(op.Path)
 	if err != nil {
 		return err
@@ -163,17 +211,17 @@ func (d *disk) rename(op effect.Op) error {
 	return nil
 }
 
-func (d *disk) parent(path string) (*node, string, error) {
+func (d *Disk) parent(path string) (*node, string, error) {
 	n, err := d.find(filepath.Dir(path))
 	return n, filepath.Base(path), err
 }
 
-func (d *disk) below(path string) bool {
+func (d *Disk) below(path string) bool {
 	rel, err := filepath.Rel(d.base, path)
 	return err == nil && filepath.IsLocal(rel)
 }
 
-func (d *disk) find(path string) (*node, error) {
+func (d *Disk) find(path string) (*node, error) {
 	rel, err := filepath.Rel(d.base, path)
 	if err != nil {
 		return nil, err
@@ -213,12 +261,14 @@ type crash struct {
 
 func (c *crash) kept() bool { return c.rng.IntN(100) < c.keep }
 
-func (c *crash) write(n *node, path string) error {
+func (c *crash) add(t Tree, n *node, path string) {
 	if n.entries == nil {
-		return os.WriteFile(path, c.data(n), 0o600)
+		t[path] = string(c.data(n))
+		return
 	}
-	if err := os.MkdirAll(path, 0o700); err != nil {
-		return err
+	if path != "" {
+		path += "/"
+		t[path] = ""
 	}
 	entries := maps.Clone(n.durable)
 	for _, ch := range n.renames {
@@ -227,11 +277,8 @@ func (c *crash) write(n *node, path string) error {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(entries)) {
-		if err := c.write(entries[name], filepath.Join(path, name)); err != nil {
-			return err
-		}
+		c.add(t, entries[name], path+name)
 	}
-	return nil
 }
 
 func (c *crash) data(n *node) []byte {

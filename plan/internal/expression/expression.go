@@ -42,8 +42,6 @@ type Env struct {
 	Units map[string]string // of names that have one
 	// Meant is the name that an unknown one most likely stands for.
 	Meant func(name string) string
-	// Today is the name of what was called so before; name itself if nothing was.
-	Today func(name string) string
 }
 
 func (e Env) text(name string) bool {
@@ -227,13 +225,6 @@ func (s *sandbox) name(n *ast.IdentifierNode) {
 		}
 		return
 	}
-	if s.env.Today != nil {
-		if today := s.env.Today(n.Value); today != n.Value {
-			d := s.reject(n, "the %s %s is called %s now", s.env.Noun, n.Value, today)
-			d.Rule, d.Nearest = "renamed-"+s.env.Noun, today
-			return
-		}
-	}
 	d := s.reject(n, "there is no %s %s", s.env.Noun, n.Value)
 	d.Rule = "unknown-" + s.env.Noun
 	d.Nearest = s.env.Meant(n.Value)
@@ -243,7 +234,7 @@ func (s *sandbox) name(n *ast.IdentifierNode) {
 	if len(s.env.Names) <= 20 {
 		d.Expected = strict.OneOf(s.env.Names)
 	} else {
-		d.Expected = "a column of the cells table: sweep columns lists them"
+		d.Expected = "a column of the cells table: sweep list columns lists them"
 	}
 }
 

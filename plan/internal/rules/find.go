@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"sweep.dev/sweep/internal/syntax"
+	"sweep.dev/sweep/judge/search"
 	"sweep.dev/sweep/plan"
-	"sweep.dev/sweep/search"
 )
 
 func (c *Checked) find() {
@@ -109,8 +109,5 @@ func (c *Checked) findLoads() {
 	}
 	if c.Plan.Find != nil {
 		c.Conflict("write one plan for each load", []string{"find"}, "the plan has both loads and find")
-	}
-	if c.Plan.Adapt != nil {
-		c.Conflict("write one plan for each load", []string{"adapt"}, "the plan has both loads and adapt")
 	}
 }

@@ -23,8 +23,6 @@ var needed = []struct{ section, key, example string }{
 	{"load.cancel", "after", "after: 2s"},
 	{"load.until", "metric", "metric: ttft_ms"},
 	{"load.until", "within", "within: 5%"},
-	{"adapt", "metric", "metric: throughput_tok_s"},
-	{"adapt", "within", "within: 5%"},
 	{"repeats.until", "metric", "metric: throughput_tok_s"},
 	{"repeats.until", "within", "within: 3%"},
 	{"quality.lm_eval", "metric", "metric: exact_match"},
@@ -84,7 +82,6 @@ var noEffect = []struct {
 	}, "the server runs already, and sweep never launches it again", "leave it out: the answer is of its own devices"},
 	{"repeats.min repeats.max", func(c *Checked) bool { return c.Plan.Repeats.Until == nil }, "nothing ends the trials of a cell early", "write n, or until: {metric: throughput_tok_s, within: 3%}"},
 	{"repeats.until.metric", func(c *Checked) bool { u := c.Plan.Repeats.Until; return u != nil && neverStreamed(c, u.Metric) }, "with load.stream: false {repeats.until.metric} is not measured", "without streaming there are e2e_ms and throughput_tok_s"},
-	{"adapt.metric", func(c *Checked) bool { return c.Plan.Adapt != nil && neverStreamed(c, c.Plan.Adapt.Metric) }, "with load.stream: false it is not measured", "without streaming there are the columns of e2e and the throughputs"},
 	{"repeats.launch", func(c *Checked) bool {
 		return c.Plan.Repeats.Each() && c.Plan.Repeats.Until == nil && c.Plan.Repeats.Most() == 1
 	}, "each cell has one trial", "write n: 3"},

@@ -16,7 +16,7 @@ var OfLoads = []Rule{
 	{"loop-said", "A load says which loop it is if the matrix leaves the choice, and only then.", (*Checked).loopSaid},
 	{"axes-taken", "A load takes each axis of the matrix, and all of a group that is zipped.", (*Checked).axesTaken},
 	{"include-load", "An included cell says of which load it is.", (*Checked).includeLoad},
-	{"find-loads", "A search has one load, and so has a plan that adapts.", (*Checked).findLoads},
+	{"find-loads", "A search has one load.", (*Checked).findLoads},
 	{"objective-loads", "An objective is for loads that there are.", (*Checked).objectiveLoads},
 }
 

@@ -28,7 +28,7 @@ func (c *Checked) gpus() {
 			d := c.Report.Node(n, "unknown-gpu", "there is no GPU %q in the catalogue", name)
 			d.Nearest = syntax.Nearest(name, c.GPUs)
 			d.Expected = strict.OneOf(c.GPUs)
-			d.Hint = "sweep gpus lists them with what they are"
+			d.Hint = "sweep list gpus lists them with what they are"
 		}
 	}
 }

@@ -84,7 +84,7 @@ func (c *Checked) prices() {
 		}
 		d := c.Report.Node(e.Key, "unknown-gpu", "there is no GPU %q in the catalogue", e.Key.Text)
 		d.Nearest = near
-		d.Hint = "sweep gpus lists them; a label of your own must differ more from these names"
+		d.Hint = "sweep list gpus lists them; a label of your own must differ more from these names"
 	}
 }
 

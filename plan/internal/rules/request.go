@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"sweep.dev/sweep/internal/placeholder"
 	"sweep.dev/sweep/internal/syntax"
+	"sweep.dev/sweep/load/placeholder"
 	"sweep.dev/sweep/plan/internal/file"
 	"sweep.dev/sweep/plan/internal/strict"
 )

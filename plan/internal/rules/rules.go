@@ -94,7 +94,6 @@ var OfPlan = []Rule{
 	{"find-objectives", "A search can decide its objectives.", (*Checked).findObjectives},
 	{"find-devices", "A search on several devices knows which they are.", (*Checked).findDevices},
 	{"find-alone", "A search chooses its trials itself, and each tells all.", (*Checked).findAlone},
-	{"adapt", "A plan that adapts has levels to choose from, and nothing else chooses them.", (*Checked).adapt},
 	{"repeats", "Trials that may end early have a cap, which leaves room for fewer.", (*Checked).repeats},
 	{"compare", "What is compared is a server axis with a baseline, and takes turns.", (*Checked).compare},
 	{"quality", "Answers are compared with those of a server of the matrix, and their body has no field that sweep sets.", (*Checked).quality},
@@ -109,7 +108,6 @@ var OfPlan = []Rule{
 var OfCells = []Rule{
 	{"gpu-count", "The GPUs that the plan counts are those that the arguments of the engine take, and NIXL can move KV caches between them.", (*Checked).gpuArguments},
 	{"identity", "Every cell has an id of its own.", (*Checked).identity},
-	{"adapt-levels", "A curve that adapts has more levels than are measured of any.", (*Checked).adaptLevels},
 	{"quality-files", "A file of lm-eval is of a deployment, and a deployment has one.", (*Checked).qualityFiles},
 	{"concurrency-reached", "There are as many requests as are to be in flight.", (*Checked).concurrencyReached},
 	{"texts", "There are as many texts as are sent, unless they may be sent again.", (*Checked).enoughTexts},

@@ -19,6 +19,30 @@ type Env struct {
 	// Given is every variable whose value has become a part of a secret text,
 	// and Plain every one whose value has become a part of any other.
 	Given, Plain map[string]string
+
+	// Uses is every place where a variable's value has become a part of a text.
+	Uses []Use
+}
+
+// A Use is one reference to a variable, at its place in the plan.
+type Use struct {
+	Name   string // of the variable
+	Where  string // the key in words: backend.headers.X-Tenant, matrix.model[0]
+	Secret bool   // the text is of a kind that is never shown
+	Ref    string // the text as it is written
+	Value  string // the text with its variables; "" for a secret one
+
+	Src  *syntax.Source
+	Span syntax.Span
+}
+
+// use adds a use. A plug-in's part of a plan is decoded several times.
+func (e *Env) use(u Use) {
+	if !slices.ContainsFunc(e.Uses, func(o Use) bool {
+		return o.Name == u.Name && o.Where == u.Where && o.Src == u.Src && o.Span == u.Span
+	}) {
+		e.Uses = append(e.Uses, u)
+	}
 }
 
 // The variables that a plan may always name, and the prefix of the others.
@@ -47,6 +71,7 @@ func (e *Env) expand(r *syntax.Report, n *syntax.Node, where string, secrets boo
 		return n.Text, true
 	}
 	ok := true
+	var uses []Use
 	var b strings.Builder
 	last := 0
 	for _, m := range reference.FindAllStringSubmatchIndex(n.Text, -1) {
@@ -90,10 +115,17 @@ func (e *Env) expand(r *syntax.Report, n *syntax.Node, where string, secrets boo
 				*into = map[string]string{}
 			}
 			(*into)[name] = value
+			uses = append(uses, Use{Name: name, Where: where, Secret: secrets, Ref: n.Text, Src: n.Src, Span: span})
 			b.WriteString(value)
 		}
 	}
 	b.WriteString(n.Text[last:])
+	for _, u := range uses {
+		if !secrets {
+			u.Value = b.String()
+		}
+		e.use(u)
+	}
 	return b.String(), ok
 }
 

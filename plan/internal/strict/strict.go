@@ -15,9 +15,9 @@ import (
 	"time"
 
 	"sweep.dev/sweep/internal/fieldtag"
-	"sweep.dev/sweep/internal/meant"
 	"sweep.dev/sweep/internal/secret"
 	"sweep.dev/sweep/internal/syntax"
+	"sweep.dev/sweep/result/meant"
 )
 
 // A Decoder decodes trees of one plan.

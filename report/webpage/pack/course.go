@@ -10,9 +10,9 @@ import (
 	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/store"
 	"sweep.dev/sweep/result/timeline"
 	"sweep.dev/sweep/rundir"
-	"sweep.dev/sweep/store"
 )
 
 // The bounds of timelines: of one series, and of all of a run together.

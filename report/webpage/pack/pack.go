@@ -13,7 +13,7 @@ import (
 
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/report"
-	"sweep.dev/sweep/report/compare"
+	"sweep.dev/sweep/report/conclude"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
 )
@@ -107,8 +107,8 @@ func Run(run *report.Run, prefix string) (string, error) {
 	return b.String(), nil
 }
 
-func trialOf(t compare.Trial) trial {
-	verdict := compare.Judge(t)
+func trialOf(t conclude.Trial) trial {
+	verdict := conclude.Judge(t)
 	p := trial{Cell: t.Cell.ID, Label: plaintext.Line(t.Cell.Label), Trial: t.Trial, Verdict: string(verdict), Mark: verdict.Mark(), Kind: Kind(verdict), Why: Why(t)}
 	if t.Outcome == nil {
 		return p
@@ -130,11 +130,11 @@ func sloText(o result.SLOResult) string {
 }
 
 // Kind is the class of a verdict.
-func Kind(v compare.Verdict) string {
+func Kind(v conclude.Verdict) string {
 	switch v {
-	case compare.SweetSpot, compare.Acceptable:
+	case conclude.SweetSpot, conclude.Acceptable:
 		return "good"
-	case compare.Invalid, compare.FailedRun, compare.NoStart:
+	case conclude.Invalid, conclude.FailedRun, conclude.NoStart:
 		return "bad"
 	case "":
 		return ""
@@ -143,7 +143,7 @@ func Kind(v compare.Verdict) string {
 }
 
 // Why is why a trial has no numbers to use, in codes.
-func Why(t compare.Trial) string {
+func Why(t conclude.Trial) string {
 	if t.Outcome == nil {
 		return ""
 	}

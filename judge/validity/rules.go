@@ -1,0 +1,334 @@
+package validity
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/bounds"
+	"sweep.dev/sweep/result/col"
+	"sweep.dev/sweep/result/finding"
+	"sweep.dev/sweep/result/timeline"
+)
+
+// A rule looks for one way in which a measurement goes wrong.
+type rule func(*Evidence, bounds.Bounds) (result.Finding, bool)
+
+// Judge returns why the numbers of a measured trial must not be used: each rule
+// that was broken, with the figure, the bound and what to do. An empty answer
+// means VALID. Rules do not know of each other.
+func Judge(e Evidence, b bounds.Bounds) []result.Finding {
+	return hold(&e, b, []rule{
+		timeScaled, engineRestarted, stackChanged, tunnelled, pdAbsent, serverStopped, errorRate, scheduleLag, outputLength, warmupMissing, cacheState, reopened,
+		clientCPU, clientLoop, clientCeiling, clientLag, coalesced, clientStalled, cpuSteal, clockStep,
+		clientLost, clientThrottled, clientClock, clientSkew, clientsDiffer,
+		gpuThrottled, gpuForeign, drift,
+	})
+}
+
+// Remarks returns what a person should know of the verdict beside its reasons:
+// the bounds that the plan has loosened, a lag that the kernel's stamps make
+// harmless, a calibration that is not relied on, a cache of unknown contents,
+// content that cannot answer the question.
+func Remarks(e Evidence, b bounds.Bounds) []result.Finding {
+	return hold(&e, b, []rule{loosened, harmlessLag, disturbedCalibration, serverStalled, coldConnections, clientWallClock, cacheUnknown, unrepresentative})
+}
+
+func hold(e *Evidence, b bounds.Bounds, rules []rule) []result.Finding {
+	var out []result.Finding
+	for _, r := range rules {
+		if f, broken := r(e, b); broken && !slices.Contains(e.Expected, f.Code) {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// maxReopened is the share of the requests that may find their connection
+// closed by the server and wait for another. Some servers close each after a
+// hundred requests; beyond 5 % the connects are in the p95 of an open loop.
+const maxReopened = 0.05
+
+func found(code finding.Code, format string, args ...any) (result.Finding, bool) {
+	return result.Finding{Code: code, Text: fmt.Sprintf(format, args...)}, true
+}
+
+func fine() (result.Finding, bool) { return result.Finding{}, false }
+
+func (e *Evidence) text(name string) string {
+	s, _ := e.Row[name].(string)
+	return s
+}
+
+// timeScaled has no bound: at any scale but 1 the figures are of no hardware. They
+// cannot be scaled back, since the client and the network keep real time.
+func timeScaled(e *Evidence, _ bounds.Bounds) (result.Finding, bool) {
+	scale, ok := e.Row.Number(col.TimeScale)
+	if !ok || scale == 1 {
+		return fine()
+	}
+	return found(finding.TimeScaled, "the simulated engine ran at %.4g times its speed, so its latencies and throughput are not those of the simulated GPU: remove time_scale from the backend, or --time-scale of sweep sim, and shorten the load", scale)
+}
+
+func engineRestarted(e *Evidence, _ bounds.Bounds) (result.Finding, bool) {
+	return e.told(finding.EngineRestarted)
+}
+
+func stackChanged(e *Evidence, _ bounds.Bounds) (result.Finding, bool) {
+	return e.told(finding.StackChanged)
+}
+
+func tunnelled(e *Evidence, _ bounds.Bounds) (result.Finding, bool) {
+	return e.told(finding.Tunnelled)
+}
+
+func pdAbsent(e *Evidence, _ bounds.Bounds) (result.Finding, bool) {
+	return e.told(finding.PDAbsent)
+}
+
+// told is a reason that others have found.
+func (e *Evidence) told(code finding.Code) (result.Finding, bool) {
+	for _, f := range e.Told {
+		if f.Code == code {
+			return f, true
+		}
+	}
+	return fine()
+}
+
+func errorRate(e *Evidence, b bounds.Bounds) (result.Finding, bool) {
+	rate, ok := e.Row.Number(col.ErrorRate)
+	if !ok || rate <= b.ErrorRate {
+		return fine()
+	}
+	return found(finding.ErrorRate, "%.1f %% of the requests failed (bound %.1f %%), most often: %s",
+		100*rate, 100*b.ErrorRate, CommonError(e.Requests))
+}
+
+// CommonError is the class and text of the error that most measured requests
+// failed with; "" if none did.
+func CommonError(requests []result.Request) string {
+	count := map[string]int{}
+	for i := range requests {
+		if r := &requests[i]; r.Measured() && r.Status == result.Failed {
+			count[r.ErrorClass+": "+r.Error]++
+		}
+	}
+	best := ""
+	for _, text := range slices.Sorted(maps.Keys(count)) {
+		if best == "" || count[text] > count[best] {
+			best = text
+		}
+	}
+	return best
+}
+
+// scheduleLag holds the p99 of what the schedule was missed by.
+func scheduleLag(e *Evidence, b bounds.Bounds) (result.Finding, bool) {
+	p99 := lagOf(slices.Concat(lags(e)...)) // NaN of none
+	if !(p99 > float64(b.ScheduleLag)) {
+		return fine()
+	}
+	held := ""
+	if e.MaxInFlight > 0 {
+		held = fmt.Sprintf(", or max_in_flight %d held it back", e.MaxInFlight)
+	}
+	return found(finding.ScheduleLag, "p99 of sent - scheduled is %.1f ms (bound %s): the client did not keep the plan's schedule%s",
+		p99/1e6, b.ScheduleLag, held)
+}
+
+// lags are by how many nanoseconds the requests of each client missed their schedule. In a
+// closed loop a slot's first request does not count: all slots begin at one instant, which no
+// client can keep, and each latency starts at its own send. From then on lateness is load that
+// is missing.
+func lags(e *Evidence) [][]int64 {
+	type slot struct{ shard, slot int }
+	first := map[slot]time.Duration{}
+	for i := range e.Requests {
+		r := &e.Requests[i]
+		k := slot{r.Shard, r.Slot}
+		if at, ok := first[k]; r.Measured() && r.Sent >= 0 && (!ok || r.Sent < at) {
+			first[k] = r.Sent
+		}
+	}
+	var all [][]int64
+	for i := range e.Requests {
+		r := &e.Requests[i]
+		for len(all) <= r.Shard {
+			all = append(all, nil)
+		}
+		if r.Measured() && r.Sent >= 0 && (e.Open || r.Sent > first[slot{r.Shard, r.Slot}]) {
+			all[r.Shard] = append(all[r.Shard], int64(r.Sent-r.Scheduled))
+		}
+	}
+	return all
+}
+
+// lagOf is the lag that is judged, in nanoseconds; NaN of none.
+func lagOf(lags []int64) float64 {
+	slices.Sort(lags)
+	return result.Quantile(lags, 0.99)
+}
+
+// outputLength counts the completed requests that did not get exactly
+// max_tokens tokens. A server that does not count them leaves it unknown, which
+// is no better.
+func outputLength(e *Evidence, b bounds.Bounds) (result.Finding, bool) {
+	if !e.Exact {
+		return fine()
+	}
+	wrong, completed, first := 0, 0, (*result.Request)(nil)
+	for i := range e.Requests {
+		r := &e.Requests[i]
+		if !r.Measured() || r.Status != result.Completed {
+			continue
+		}
+		completed++
+		if r.CompletionTokens != r.MaxTokens {
+			wrong++
+			first = cmp.Or(first, r)
+		}
+	}
+	if float64(wrong) <= b.OutputOff*float64(completed) {
+		return fine()
+	}
+	if first.CompletionTokens == result.Unknown {
+		return found(finding.OutputLength, "for %d completed requests (of %d, bound %.4g %%) the server reports no output tokens; the plan declares exactly %d",
+			wrong, completed, 100*b.OutputOff, first.MaxTokens)
+	}
+	if first.TokenSource == "chunks" {
+		return found(finding.OutputLength, "%d completed requests (of %d, bound %.4g %%) have another number of chunks than max_tokens, the first %d of %d, and the server counts no tokens, so the exact output length cannot be checked: set load.output: natural, which declares none",
+			wrong, completed, 100*b.OutputOff, first.CompletionTokens, first.MaxTokens)
+	}
+	return found(finding.OutputLength, "%d completed requests (of %d, bound %.4g %%) did not get the exact output length, the first %d of %d tokens (finish_reason %q)",
+		wrong, completed, 100*b.OutputOff, first.CompletionTokens, first.MaxTokens, first.FinishReason)
+}
+
+// warmupMissing: an engine's first requests pay for what is made once, like
+// graphs, kernels and buffers. Where none of the warm-up came through, those of
+// the measurement did.
+func warmupMissing(e *Evidence, _ bounds.Bounds) (result.Finding, bool) {
+	sent := 0
+	for i := range e.Requests {
+		r := &e.Requests[i]
+		if r.Phase != result.Warmup {
+			continue
+		}
+		if r.Status == result.Completed {
+			return fine()
+		}
+		sent++
+	}
+	if e.Warmup <= 0 {
+		return fine()
+	}
+	return found(finding.WarmupMissing, "none of the %d requests of the warm-up (%d sent) was completed, so the measurement began on a cold engine: fix their error, or set warmup: {requests: 0}",
+		e.Warmup, sent)
+}
+
+// cacheState holds what the prefix cache knew against what the plan's prompts
+// share.
+func cacheState(e *Evidence, b bounds.Bounds) (result.Finding, bool) {
+	if e.Shared == nil {
+		return fine()
+	}
+	hits, who := cacheHits(e)
+	if who == "" || hits <= *e.Shared+b.CacheHitExcess {
+		return fine()
+	}
+	return found(finding.CacheState, "%s reported %.1f %% of the prompt tokens in the prefix cache, and the plan's prompts explain %.1f %% (bound %.4g %% more): they were sent before; empty the cache, take another seed, or set cache_bust: true",
+		who, 100*hits, 100**e.Shared, 100*b.CacheHitExcess)
+}
+
+// cacheHits is the share of the prompt tokens that the prefix cache knew, and its
+// source: the answers, the engine, or "" if neither says it.
+func cacheHits(e *Evidence) (hits float64, who string) {
+	prompt, cached := 0, 0
+	told := true // by the answers themselves
+	for i := range e.Requests {
+		r := &e.Requests[i]
+		if !r.Measured() || r.Status != result.Completed || r.PromptTokens <= 0 {
+			continue
+		}
+		prompt += r.PromptTokens
+		if r.CachedTokens == result.Unknown {
+			told = false
+		} else {
+			cached += r.CachedTokens
+		}
+	}
+	told = told && !e.Moves
+	if told = told && prompt > 0; told {
+		hits, who = float64(cached)/float64(prompt), "the answers"
+	}
+	if rate, ok := e.Row.Number(col.PrefixCacheHitRate); ok && prompt > 0 && (!told || rate > hits) {
+		hits, who = rate, "the engine"
+	}
+	return hits, who
+}
+
+// closedWithin bounds how long a request takes to fail on a connection that the
+// server had closed before: a round trip. A server that dies at work breaks
+// connections later.
+const closedWithin = 100 * time.Millisecond
+
+// reopened counts the requests that found their connection closed by the server:
+// before the send, so that they waited for another, or just after it, so that
+// they failed.
+func reopened(e *Evidence, _ bounds.Bounds) (result.Finding, bool) {
+	sent, failed := 0, 0
+	for i := range e.Requests {
+		r := &e.Requests[i]
+		if !r.Measured() || r.Sent < 0 {
+			continue
+		}
+		sent++
+		if !r.Fresh && r.ErrorClass == result.ErrReset && r.FirstByte < 0 && r.End-r.Sent <= closedWithin {
+			failed++
+		}
+	}
+	if n := e.Health.Reopened + failed; n > 1 && float64(n) > maxReopened*float64(sent) {
+		return found(finding.ConnectionsReopened, "%d of %d requests found their connection closed by the server (bound %.4g %%); %d waited for another, %d failed: raise its keep-alive time, or find the proxy that closes them",
+			n, sent, 100*maxReopened, e.Health.Reopened, failed)
+	}
+	return fine()
+}
+
+func gpuThrottled(e *Evidence, b bounds.Bounds) (result.Finding, bool) {
+	took, _ := e.Row.Number(col.DurationS)
+	held, ok := e.Row.Number(col.GPUThrottledMs)
+	if !ok || held/1000 <= b.Throttled*took {
+		return fine()
+	}
+	return found(finding.GPUThrottled, "a GPU's clocks were lowered for %.1f of %.1f s (bound %.0f %%) by %s: cool it, or measure another",
+		held/1000, took, 100*b.Throttled, cmp.Or(e.text(col.GPUThrottleReasons), "heat or a hardware limit"))
+}
+
+func gpuForeign(e *Evidence, b bounds.Bounds) (result.Finding, bool) {
+	n, ok := e.Row.Number(col.GPUForeignProcesses)
+	if !ok || b.Foreign == nil || n <= float64(*b.Foreign) {
+		return fine()
+	}
+	return found(finding.GPUForeign, "%.0f processes on the GPUs are not of this deployment (bound %d)", n, *b.Foreign)
+}
+
+// drift finds figures that changed over the plateau: they do not describe the load
+// that the plan asks for. A change counts if it is both large and significant.
+func drift(e *Evidence, b bounds.Bounds) (result.Finding, bool) {
+	var parts []string
+	for _, d := range e.Drifts {
+		if math.Abs(d.Change) > b.Drift && d.P < timeline.Level {
+			parts = append(parts, fmt.Sprintf("%s by %+.0f %% (p %.1g)", d.Name, 100*d.Change, d.P))
+		}
+	}
+	if len(parts) == 0 {
+		return fine()
+	}
+	return found(finding.Drift, "within the plateau %s changed (bound %.4g %%): the warm-up was too short, the load exceeds the server's capacity, or the server throttles or leaks: warm up longer, lower the load, or look at the slices in samples.parquet",
+		strings.Join(parts, " and "), 100*b.Drift)
+}

@@ -1,6 +1,0 @@
-//go:build !bench
-
-package bench
-
-// worker is the client of the benchmarks, which are not built here.
-func worker() bool { return false }

@@ -1,0 +1,6 @@
+//go:build !bench
+
+package benchmarks
+
+// worker is the client of the benchmarks, which are not built here.
+func worker() bool { return false }
