@@ -201,11 +201,12 @@ func TestLimiter_context(t *testing.T) {
 		w.WriteHeader(http.StatusTooManyRequests)
 	})
 	enough := errors.New("enough")
-	ctx, cancel := context.WithTimeoutCause(t.Context(), 200*time.Millisecond, enough)
-	defer cancel()
+	ctx, end := context.WithCancelCause(t.Context())
+	defer end(nil)
 	if _, err := client.Create(ctx, CreateRequest{}, time.Minute); !Limited(err) || !Certain(err) {
 		t.Errorf("got %v", err)
 	}
+	defer time.AfterFunc(200*time.Millisecond, func() { end(enough) }).Stop()
 	_, err := client.Create(ctx, CreateRequest{}, time.Minute)
 	if !errors.Is(err, enough) || !Certain(err) || calls.Load() != 1 {
 		t.Errorf("got %v after %d calls", err, calls.Load())

@@ -4,6 +4,8 @@
 package polltest
 
 import (
+	"context"
+	"errors"
 	"flag"
 	"strconv"
 	"testing"
@@ -43,6 +45,23 @@ func Within(limit time.Duration, done func() bool) bool {
 		}
 		time.Sleep(min(pause, left))
 	}
+}
+
+// ErrEnough is the cause of the end of a context of [Longer].
+var ErrEnough = errors.New("enough")
+
+// Longer calls done with a context that ends after limit and, while done says false, again
+// with one that lasts three times as long, up to [Patience]. It returns what done said last.
+// It is for what happens before its context ends: how much time that needs is up to the
+// machine.
+func Longer(ctx context.Context, limit time.Duration, done func(context.Context) bool) bool {
+	within, cancel := context.WithTimeoutCause(ctx, limit, ErrEnough)
+	ok := done(within)
+	cancel()
+	if ok || limit > Patience/3 {
+		return ok
+	}
+	return Longer(ctx, 3*limit, done)
 }
 
 // Parallel lets n parallel tests of this binary run at once instead of one for each

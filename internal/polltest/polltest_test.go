@@ -1,6 +1,8 @@
 package polltest
 
 import (
+	"context"
+	"errors"
 	"flag"
 	"testing"
 	"testing/synctest"
@@ -23,6 +25,34 @@ func TestWithin(t *testing.T) {
 			took := time.Since(begun)
 			if got != c.want || took > c.limit || got && took > c.after+longest {
 				t.Errorf("%s: %v after %v", name, got, took)
+			}
+		})
+	}
+}
+
+func TestLonger(t *testing.T) {
+	for name, c := range map[string]struct {
+		needs time.Duration
+		calls int
+		want  bool
+	}{
+		"at once":    {0, 1, true},
+		"a while":    {20 * time.Second, 4, true},
+		"not at all": {time.Hour, 4, false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			calls := 0
+			got := Longer(t.Context(), time.Second, func(ctx context.Context) bool {
+				calls++
+				select {
+				case <-time.After(c.needs):
+					return true
+				case <-ctx.Done():
+					return !errors.Is(context.Cause(ctx), ErrEnough)
+				}
+			})
+			if got != c.want || calls != c.calls {
+				t.Errorf("%s: %v after %d calls", name, got, calls)
 			}
 		})
 	}
