@@ -101,6 +101,12 @@ func start(t *testing.T) (*cluster, func(holder string) *Lock) {
 	}
 }
 
+// patient makes a lock one that a machine which stands still for seconds does not lose.
+func patient(l *Lock) *Lock {
+	l.Times.Duration, l.Times.GiveUp = 4*time.Second, 3*time.Second
+	return l
+}
+
 func take(t *testing.T, l *Lock) *Held {
 	t.Helper()
 	h, err := l.Take(t.Context())
@@ -119,7 +125,7 @@ func TestTake_one(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range 8 {
 		all.Go(func() {
-			h, err := lock(strconv.Itoa(i)).Take(t.Context())
+			h, err := patient(lock(strconv.Itoa(i))).Take(t.Context())
 			if err != nil {
 				t.Error(err)
 				return
@@ -179,7 +185,7 @@ func TestTake_kept(t *testing.T) {
 	t.Parallel()
 	c, lock := start(t)
 	ctx, interrupt := context.WithCancelCause(t.Context())
-	h, err := lock("a").Take(ctx)
+	h, err := patient(lock("a")).Take(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,7 +193,7 @@ func TestTake_kept(t *testing.T) {
 	defer stop()
 	interrupt(errors.New("SIGTERM"))
 	<-work.Done()
-	if !polltest.Longer(t.Context(), 1500*time.Millisecond, func(ctx context.Context) bool {
+	if !polltest.Longer(t.Context(), 6*time.Second, func(ctx context.Context) bool {
 		_, err = lock("b").Take(ctx)
 		return err == nil || strings.Contains(err.Error(), "a has it: enough")
 	}) || err == nil {
@@ -228,7 +234,7 @@ func TestTake_lost(t *testing.T) {
 func TestTake_disturbed(t *testing.T) {
 	t.Parallel()
 	c, lock := start(t)
-	h := take(t, lock("a"))
+	h := take(t, patient(lock("a")))
 	c.do(func() { c.lost = 1 })
 	polltest.Until(t, "an answer was lost", func() (is bool) { c.do(func() { is = c.lost == 0 }); return is })
 	before := 0
@@ -247,7 +253,7 @@ func TestTake_disturbed(t *testing.T) {
 func TestTake_outage(t *testing.T) {
 	t.Parallel()
 	c, lock := start(t)
-	first := take(t, lock("a"))
+	first := take(t, patient(lock("a")))
 	waits := make(chan struct{})
 	l := lock("b")
 	l.Say = func(string) { close(waits) }
