@@ -194,7 +194,8 @@ func pool(trials []result.SLOPart) result.SLOPart {
 			p.DF += t.DF
 			known = known && t.DF > 0
 		}
-		p.Deff, p.LimitDeff = float64(p.N)/effective, float64(p.N)/near
+		worth := between(trials)
+		p.Deff, p.LimitDeff = float64(p.N)/min(effective, worth), float64(p.N)/min(near, worth)
 		p.Away, p.AwayErr = p.Away/float64(p.N), math.Sqrt(squares)/float64(p.N)
 		if !known {
 			p.Away, p.AwayErr, p.DF = 0, 0, 0
@@ -224,6 +225,26 @@ func pool(trials []result.SLOPart) result.SLOPart {
 	}
 	settle(&p)
 	return p
+}
+
+// between returns how many independent values the shares of trials are worth that differ by
+// more than the values within each explain, as those of launches do: infinitely many if they
+// do not.
+func between(trials []result.SLOPart) float64 {
+	n, sum, effective := 0.0, 0.0, 0.0
+	for _, t := range trials {
+		n, sum, effective = n+float64(t.N), sum+float64(t.Over), effective+float64(t.N)/t.Deff
+	}
+	k, mean, variance := float64(len(trials)), sum/n, 0.0
+	for _, t := range trials {
+		away := float64(t.Over)/float64(t.N) - mean
+		variance += away * away / (k - 1)
+	}
+	if single := mean * (1 - mean); variance > single*k/effective*(1+suspect*math.Sqrt(2/(k-1))) {
+		wider := quantile.Student(marginConfidence, k-1) / quantile.Normal(marginConfidence)
+		return single * k / (variance * wider * wider)
+	}
+	return math.Inf(1)
 }
 
 // worst is the part of the trial that did worst. What a point rests on is that of all.

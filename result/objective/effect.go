@@ -29,6 +29,7 @@ const (
 type ordered struct {
 	values, sorted []float64
 	estimate       func(series []float64) float64
+	independent    bool    // no order is seen
 	own            float64 // of the values over their own quantiles
 	series         []float64
 }
@@ -44,9 +45,9 @@ func newOrdered(values []float64) *ordered {
 		at, _ := slices.BinarySearch(o.sorted, v)
 		o.series[i] = float64(at)
 	}
-	o.estimate = plain
+	o.estimate, o.independent = plain, true
 	if correlated(o.series) {
-		o.estimate = inflated
+		o.estimate, o.independent = inflated, false
 	}
 	for _, p := range []float64{0.5, 0.75, 0.9} {
 		at := o.sorted[int(p*float64(n-1))]
@@ -96,7 +97,7 @@ func inflated(series []float64) float64 {
 	return b.effect * b.inflation() * margin * margin
 }
 
-// correlated says whether the ranks of values spread more in batches than those of
+// correlated reports whether ranks or counts spread more in batches than those of
 // independent values, in short batches or in long ones.
 func correlated(ranks []float64) bool {
 	for _, size := range []int{5, len(ranks) / shortBatches} {

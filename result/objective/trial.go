@@ -17,16 +17,24 @@ import (
 type Trial struct {
 	requests []*result.Request // measured, in the order of their sends
 	opts     summary.Options
+	crowd    float64 // design effect of the requests in flight; 1 in a closed loop
 }
 
 // Of makes a Trial of requests whose phases are set, which it keeps. The options are
 // those of the trial's summary.
 func Of(requests []result.Request, o summary.Options) *Trial {
-	t := &Trial{opts: o}
+	t := &Trial{opts: o, crowd: 1}
+	var flights []flight
 	for i := range requests {
 		if r := &requests[i]; r.Measured() {
 			t.requests = append(t.requests, r)
+			if o.Open && r.Sent >= 0 {
+				flights = append(flights, flight{r.Sent, r.End, r.Phase == result.Plateau})
+			}
 		}
+	}
+	if o.Open {
+		t.crowd = crowdOf(flights)
 	}
 	at := func(r *result.Request) time.Duration {
 		if r.Sent < 0 { // never sent
@@ -109,16 +117,18 @@ func (t *Trial) share(p *result.SLOPart, c Comparison, w way) bool {
 		return false
 	}
 	p.Requests = requests
-	w.weigh(p, values, c.Op)
+	w.weigh(p, values, c.Op, t.crowd)
 	return true
 }
 
-// weigh fills in the share of values over the limit, and what they are worth.
-func (w way) weigh(p *result.SLOPart, values []float64, op string) {
+// weigh fills in the share of values over the limit, and what they are worth: crowd is the
+// design effect of the requests in flight.
+func (w way) weigh(p *result.SLOPart, values []float64, op string, crowd float64) {
 	over, o := w.over(op), newOrdered(values)
 	p.Allowed = 1 - w.quantile
 	p.N, p.Over = count(values, over)
 	p.Deff, p.LimitDeff = o.effect(over)
+	o.crowded(p, w, crowd)
 	if w.latency != "" && w.limit > 0 {
 		o.away(p, w.quantile, w.limit)
 	}

@@ -19,10 +19,12 @@ type Watched struct {
 }
 
 // A Watch decides objectives by the requests of a load that have ended, to end it when
-// no more are needed. It keeps 8 bytes a request and part. It is for one goroutine.
+// no more are needed. It keeps 8 bytes a request and part, and 24 bytes a request of an open
+// loop. It is for one goroutine.
 type Watch struct {
 	open     bool
 	requests int
+	flights  []flight // of an open loop
 	parts    []*watchedPart
 	watched  []Watched
 }
@@ -68,6 +70,9 @@ func (w *Watch) Requests() int { return w.requests }
 // Add takes a request of the load that has completed or failed.
 func (w *Watch) Add(r *result.Request) {
 	w.requests++
+	if w.open && r.Sent >= 0 {
+		w.flights = append(w.flights, flight{r.Sent, r.End, true})
+	}
 	for _, p := range w.parts {
 		latency := p.way.latency
 		if latency == "" { // failures
@@ -87,6 +92,7 @@ func (w *Watch) Add(r *result.Request) {
 // Decided says whether each objective passes or fails, so surely that as many looks
 // together are wrong no oftener than one look with the objective's confidence.
 func (w *Watch) Decided(looks int) (text string, ok bool) {
+	crowd := crowdOf(w.flights)
 	verdicts := make([]map[int][]result.SLOPart, len(w.watched)) // of the sides of each part
 	for i := range verdicts {
 		verdicts[i] = map[int][]result.SLOPart{}
@@ -97,7 +103,7 @@ func (w *Watch) Decided(looks int) (text string, ok bool) {
 			return "", false
 		}
 		part.Confidence = 1 - (1-w.watched[p.of].Confidence)/float64(looks)
-		p.way.weigh(&part, p.values, p.comparison.Op)
+		p.way.weigh(&part, p.values, p.comparison.Op, crowd)
 		settleShare(&part)
 		verdicts[p.of][p.part] = append(verdicts[p.of][p.part], part)
 	}

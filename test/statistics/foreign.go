@@ -27,7 +27,7 @@ func foreign(seed uint64, loads, requests int) []tape {
 			begin := time.Duration(i) * time.Second
 			list[i] = models.Answered(i, begin, begin, begin+time.Duration(next()*float64(time.Millisecond)))
 		}
-		all = append(all, tape{name, true, "e2e", list})
+		all = append(all, tape{name, true, "e2e", 0, list})
 	}
 	return all
 }
@@ -101,7 +101,7 @@ func foreignMargins(l *Lab) tables.Table {
 		Columns: []string{"p50 pass", "p50 open", "p95 of 300 pass", "p95 of 300 open", "p95 of 1,000 pass", "p95 of 1,000 open"},
 	}
 	runs := l.runs(400)
-	for _, s := range foreign(7, 24, 1000*runs) {
+	for _, s := range foreign(7, 24, before+1000*runs) {
 		values := slices.Sorted(slices.Values(s.values()))
 		c := tables.Case{Name: s.name, Runs: runs}
 		for _, k := range percentilesOf {

@@ -19,6 +19,7 @@ type tape struct {
 	name     string
 	open     bool
 	latency  string           // ttft, tpot or e2e
+	slots    int              // of a closed loop
 	requests []result.Request // in the order of their sends
 }
 
@@ -33,11 +34,15 @@ func (s tape) values() []float64 {
 	return all
 }
 
+// before is how many requests of a tape a trial knows before its plateau: of an open loop some
+// of them are in flight when it begins.
+const before = 100
+
 // trials cuts the tape into trials of n requests, and decides of each whether a percentile
 // is below a limit: the shares that pass and that are undecided.
 func (s tape) trials(percentile string, n int, limit float64, most int) (pass, open []bool) {
-	for from := 0; from+n <= len(s.requests) && len(pass) < most; from += n {
-		verdict := decideOn(slices.Clone(s.requests[from:from+n]), s.open, col.Latency(percentile, s.latency), limit)
+	for from := before; from+n <= len(s.requests) && len(pass) < most; from += n {
+		verdict := decideOn(slices.Clone(s.requests[from-before:from+n]), before, s.open, col.Latency(percentile, s.latency), limit)
 		pass, open = append(pass, verdict == result.SLOPass), append(open, verdict == result.SLOUndecided)
 	}
 	return pass, open
@@ -51,7 +56,7 @@ func engineSeries(requests int) []tape {
 	add := func(name string, open bool, c engineLoad) {
 		list := c.run(requests)
 		for _, latency := range []string{"ttft", "tpot"} {
-			all = append(all, tape{name + " " + latency, open, latency, list})
+			all = append(all, tape{name + " " + latency, open, latency, c.slots, list})
 		}
 	}
 	for _, slots := range []int{8, 16, 32} {
@@ -74,15 +79,15 @@ type engineLoad struct {
 // run is what it records in its steady state.
 func (s engineLoad) run(requests int) []result.Request {
 	c := s.lengths.Load(1)
-	before := max(8*s.slots, 500)
+	settling := max(8*s.slots, 500)
 	if s.slots > 0 {
-		c.Concurrency, c.Requests, c.Ramp = s.slots, requests+before, 2*time.Second
+		c.Concurrency, c.Requests, c.Ramp = s.slots, requests+settling, 2*time.Second
 	} else {
-		c.Pace, c.Requests = arrivals.Steady(s.rate, arrivals.Process{}), requests+before
+		c.Pace, c.Requests = arrivals.Steady(s.rate, arrivals.Process{}), requests+settling
 	}
 	all := must(models.H100.Run(c))
 	slices.SortStableFunc(all, func(a, b result.Request) int { return cmp.Compare(a.Sent, b.Sent) })
-	return all[before:]
+	return all[settling:]
 }
 
 // queueSeries are queues of which most requests wait, or few do.
@@ -93,7 +98,23 @@ func queueSeries(requests int) []tape {
 		rho     float64
 	}{{8, 0.5}, {8, 0.6}, {8, 0.85}, {32, 0.9}} {
 		list := models.Queue{Servers: q.servers, Load: q.rho, Service: time.Second}.Run(1, 2000+requests)[2000:]
-		all = append(all, tape{fmt.Sprintf("M/M/%d rho %.3g", q.servers, q.rho), true, "e2e", list})
+		all = append(all, tape{fmt.Sprintf("M/M/%d rho %.3g", q.servers, q.rho), true, "e2e", 0, list})
+	}
+	return all
+}
+
+// A size is a percentile of so many requests, of all loads or of closed loops of some slots.
+type size struct {
+	percentile string
+	p          float64
+	n, slots   int
+}
+
+// sizes are those of the table: usual ones, and ten requests a slot, which is what many send.
+func sizes() []size {
+	all := []size{{"p50", 0.5, 150, 0}, {"p95", 0.95, 150, 0}, {"p95", 0.95, 300, 0}, {"p95", 0.95, 1000, 0}, {"p99", 0.99, 1000, 0}, {"p99", 0.99, 3000, 0}}
+	for _, slots := range []int{8, 16, 32} {
+		all = append(all, size{"p50", 0.5, 10 * slots, slots}, size{"p95", 0.95, 10 * slots, slots}, size{"p99", 0.99, 10 * slots, slots})
 	}
 	return all
 }
@@ -107,12 +128,15 @@ func margins(l *Lab) tables.Table {
 		Drawn:   2,
 	}
 	runs := l.runs(400)
-	for _, k := range []struct {
-		percentile string
-		p          float64
-		n          int
-	}{{"p50", 0.5, 150}, {"p95", 0.95, 150}, {"p95", 0.95, 300}, {"p95", 0.95, 1000}, {"p99", 0.99, 1000}} {
-		for _, s := range append(engineSeries(k.n*runs), queueSeries(k.n*runs)...) {
+	for _, k := range sizes() {
+		runs := runs
+		if k.n > 1000 {
+			runs = max(20, runs/4)
+		}
+		for _, s := range append(engineSeries(before+k.n*runs), queueSeries(before+k.n*runs)...) {
+			if k.slots > 0 && k.slots != s.slots {
+				continue
+			}
 			values := slices.Sorted(slices.Values(s.values()))
 			truth := result.Quantile(values, k.p)
 			c := tables.Case{Name: fmt.Sprintf("%s %s n %d", s.name, k.percentile, k.n)}

@@ -76,20 +76,28 @@ func percentiles(l *Lab) tables.Table {
 // decide is what the objective p95_e2e_ms < limit says of requests, all of them on
 // the plateau.
 func decide(requests []result.Request, limit time.Duration) string {
-	return decideOn(requests, true, col.P95E2EMs, ms(limit))
+	return decideOn(requests, 0, true, col.P95E2EMs, ms(limit))
 }
 
 // decideOn returns the verdict that a column is below a limit, of requests that are all on
-// the plateau of an open or a closed loop.
-func decideOn(requests []result.Request, open bool, column string, limit float64) string {
+// the plateau of an open or a closed loop, but for the first ones.
+func decideOn(requests []result.Request, ramp int, open bool, column string, limit float64) string {
+	return partOf(requests, ramp, open, column, limit).Verdict
+}
+
+// partOf is the part of an objective with that verdict.
+func partOf(requests []result.Request, ramp int, open bool, column string, limit float64) result.SLOPart {
 	for i := range requests {
 		requests[i].Phase = result.Plateau
+		if i < ramp {
+			requests[i].Phase = result.Ramp
+		}
 	}
-	span := timeline.Span{From: requests[0].Sent, To: requests[len(requests)-1].Sent, Steady: true}
+	span := timeline.Span{From: requests[ramp].Sent, To: requests[len(requests)-1].Sent, Steady: true}
 	var p result.SLOPart
 	objective.Of(requests, summary.Options{Open: open, Span: span}).
 		Decide(&p, nil, []objective.Comparison{{Column: column, Op: "<", Limit: limit}}, objective.Confidence)
-	return p.Verdict
+	return p
 }
 
 // objectives asks how often an objective is decided wrongly.

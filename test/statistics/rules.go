@@ -29,6 +29,8 @@ func Rules() []Rule {
 		{"objectives", objectives},
 		{"margins", margins},
 		{"margins-foreign", foreignMargins},
+		{"quiet", quiet},
+		{"launches", launches},
 		{"outliers", outliers},
 		{"unstable", unstable},
 		{"sweet-spot", sweetSpot},
