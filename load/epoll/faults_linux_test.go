@@ -108,6 +108,11 @@ func TestDriver_sameRows(t *testing.T) {
 				for i := range fast {
 					order(t, &fast[i])
 				}
+				if name == "split at every byte" && how != "fresh connections" {
+					// The end of the body may still be on its way when the next request has to
+					// be sent: that goes over another connection then.
+					std[2].Fresh, fast[2].Fresh = false, false
+				}
 				if diff := cmp.Diff(timeless(std), timeless(fast)); diff != "" {
 					t.Errorf("(-std +fast):\n%s", diff)
 				}
