@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -204,6 +205,15 @@ func exitWith(code int) error {
 		return nil
 	}
 	return &statusError{code, nil}
+}
+
+// interrupted returns the error of a command that followed something until a signal came,
+// which has been said.
+func interrupted(ctx context.Context) error {
+	if sig, ok := errors.AsType[signalled](context.Cause(ctx)); ok {
+		return exitWith(signalCode(sig.sig))
+	}
+	return exitWith(exitInt)
 }
 
 // signalCode is the exit code of a run that a signal ended. A terminal that

@@ -36,7 +36,7 @@ of one request through the roles of a stack, with their times.
   $ sweep logs runs/quickstart-20261121T101500Z-3f2a
   $ sweep logs -f runs/monday  # the newest launch, as it grows
   $ sweep logs --kube llm-d/pd --save logs
-  $ sweep logs --kube llm-d/pd --timeline --request 710a2ee7-fb67-4151` + exitHelp(exitOK, exitUsage, exitProvider, exitInt),
+  $ sweep logs --kube llm-d/pd --timeline --request 710a2ee7-fb67-4151` + exitHelp(exitOK, exitUsage, exitProvider, exitInt, exitTerm),
 		Flags: append([]cli.Flag{
 			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "keep printing until the run ends"},
 		}, logsKubeFlags()...),
@@ -209,7 +209,7 @@ func (a *app) follow(ctx context.Context, dir string) (err error) {
 		}
 		select {
 		case <-ctx.Done():
-			return &statusError{exitInt, nil}
+			return interrupted(ctx)
 		case <-time.After(followEvery):
 		}
 	}

@@ -91,7 +91,7 @@ func (a *app) logsKube(ctx context.Context, c *cli.Command) error {
 		a.say("%s of noise left out; --all shows them", humanize.Plural(v.noise, "line"))
 	}
 	if err == nil && running.Err() != nil {
-		return &statusError{exitInt, nil}
+		return interrupted(running)
 	}
 	return refusedByKube(err, "probe", s.stack.Namespace)
 }

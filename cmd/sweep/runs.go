@@ -34,7 +34,7 @@ the latest run.
 
   $ sweep runs
   $ sweep runs runs/quickstart-20261121T101500Z-3f2a
-  $ sweep runs --watch  # until the run ends, from another terminal` + exitHelp(exitOK, exitUsage, exitInt),
+  $ sweep runs --watch  # until the run ends, from another terminal` + exitHelp(exitOK, exitUsage, exitInt, exitTerm),
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "watch", Aliases: []string{"w"}, Usage: "go on showing a run until it ends"},
 			&cli.BoolFlag{Name: "json", Usage: "print as JSON"},

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -105,6 +106,25 @@ func TestRun_interruptedWhileTablesAreDerived(t *testing.T) {
 		p, ok := procfs.Stat(cmd.Process.Pid)
 		return ok && p.State == 'T'
 	})
+	for _, args := range [][]string{{"logs", "-f", out}, {"runs", "--watch", out}} {
+		follower := exec.CommandContext(t.Context(), executable(t), args...)
+		follower.Env = append(os.Environ(), asSweep+"=1")
+		said, err := follower.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := follower.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := said.Read(make([]byte, 1)); err != nil {
+			t.Errorf("%s says nothing: %v", args[0], err)
+		}
+		poke(t, follower.Process.Pid, syscall.SIGTERM)
+		_, _ = io.Copy(io.Discard, said)
+		if err := follower.Wait(); follower.ProcessState.ExitCode() != exitTerm {
+			t.Errorf("%s ended with %v, want exit %d", args[0], err, exitTerm)
+		}
+	}
 	poke(t, cmd.Process.Pid, syscall.SIGINT)
 	poke(t, cmd.Process.Pid, syscall.SIGCONT)
 	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != exitInt {

@@ -56,7 +56,7 @@ func (a *app) watch(ctx context.Context, dir string) error {
 		select {
 		case <-ctx.Done():
 			s.draw(nil)
-			return &statusError{exitInt, nil}
+			return interrupted(ctx)
 		case <-time.After(max(watchEvery, 10*time.Since(began))):
 		}
 	}

@@ -136,7 +136,7 @@ func (a *Answer) Mean(column string) (v float64, ok bool) {
 	if a.Capacity == nil {
 		return 0, false
 	}
-	row := mean(rows(at(a.Of, *a.Capacity)), []string{column})
+	row := mean(rows(valid(at(a.Of, *a.Capacity))), []string{column})
 	return row.Number(column)
 }
 
