@@ -290,6 +290,25 @@ func TestInsideUnits_published(t *testing.T) {
 	}
 }
 
+// A log that is read again, of which the beginning was rotated away, goes on where it stopped.
+func TestStamped(t *testing.T) {
+	var b strings.Builder
+	var last time.Time
+	write := func(pieces ...string) {
+		w := &stamped{w: &b, after: last, last: &last}
+		for _, text := range pieces {
+			if n, err := w.Write([]byte(text)); n != len(text) || err != nil {
+				t.Errorf("%s: %d, %v", text, n, err)
+			}
+		}
+	}
+	write("2026-11-21T10:00:00.000000001Z a\n", "2026-11-21T10:00:00.000000001Z b\n", "2026-11-21T10:00:00.000000002Z c\n")
+	write("2026-11-21T10:00:00.000000002Z c\n", "2026-11-21T10:00:01Z d e\n", "no time\n")
+	if want := "a\nb\nc\nd e\nno time\n"; b.String() != want {
+		t.Errorf("got %q, want %q", b.String(), want)
+	}
+}
+
 func TestSkipping(t *testing.T) {
 	var b strings.Builder
 	s := &skipping{w: &b, left: 5}

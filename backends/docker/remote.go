@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -26,7 +27,8 @@ type remote struct {
 	role    string
 	replica int
 	host    *containerHost
-	digest  string // of the image
+	digest  string    // of the image
+	read    time.Time // when the container wrote the last piece of its log that has come
 }
 
 var _ provision.Teller = (*remote)(nil)
@@ -72,8 +74,9 @@ func (r *remote) Tell(t *backends.Terms) {
 // lastLines is how long the end of a log is waited for after the container's own.
 const lastLines = 5 * time.Second
 
-// Follow implements [provision.Remote]: the daemon's log begins again from its
-// start, without what has come already.
+// Follow implements [provision.Remote]: the daemon's log begins again after the last piece
+// that has come, by its time, as the beginning of a log that was rotated is gone. The first
+// time it begins at its start, without what has come before.
 func (r *remote) Follow(ctx context.Context, _ int, offset int64, w io.Writer) error {
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
@@ -87,7 +90,10 @@ func (r *remote) Follow(ctx context.Context, _ int, offset int64, w io.Writer) e
 			late.Stop()
 		}
 	})
-	broken := r.copyLog(reading, &skipping{w: w, left: offset})
+	if r.read.IsZero() {
+		w = &skipping{w: w, left: offset}
+	}
+	broken := r.copyLog(reading, &stamped{w: w, after: r.read, last: &r.read})
 	c, err := r.b.inspect(ctx, r.id)
 	runs := err == nil && c.State != nil && c.State.Running || err != nil && !cerrdefs.IsNotFound(err)
 	if runs && reading.Err() == nil { // a daemon that is restarted
@@ -102,9 +108,13 @@ func (r *remote) Follow(ctx context.Context, _ int, offset int64, w io.Writer) e
 	return end
 }
 
-func (r *remote) copyLog(ctx context.Context, w io.Writer) error {
+func (r *remote) copyLog(ctx context.Context, w *stamped) error {
+	options := client.ContainerLogsOptions{ShowStdout: true, ShowStderr: true, Follow: true, Timestamps: true}
+	if !w.after.IsZero() {
+		options.Since = w.after.Format(time.RFC3339Nano)
+	}
 	return r.b.fx.Call(ctx, effect.DockerRead, func(ctx context.Context) error {
-		stream, err := r.b.api.ContainerLogs(ctx, r.id, client.ContainerLogsOptions{ShowStdout: true, ShowStderr: true, Follow: true})
+		stream, err := r.b.api.ContainerLogs(ctx, r.id, options)
 		if err != nil {
 			return err
 		}
@@ -134,6 +144,30 @@ func (r *remote) wait(ctx context.Context) error {
 		return exit(r.role, r.replica, container.State{ExitCode: status})
 	}
 	return nil
+}
+
+// A stamped writer takes the pieces of a log, each with its time and a space before it, and
+// passes on those after a time, without it. A piece without a time is passed on as it is.
+type stamped struct {
+	w     io.Writer
+	after time.Time
+	last  *time.Time // of the pieces that were passed on
+}
+
+func (s *stamped) Write(p []byte) (int, error) {
+	piece := p
+	if stamp, rest, ok := bytes.Cut(p, []byte{' '}); ok {
+		if at, err := time.Parse(time.RFC3339Nano, string(stamp)); err == nil {
+			if !at.After(s.after) {
+				return len(p), nil
+			}
+			piece, *s.last = rest, at
+		}
+	}
+	if _, err := s.w.Write(piece); err != nil {
+		return 0, err
+	}
+	return len(p), nil
 }
 
 // A skipping writer drops the first bytes.
