@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/report/conclude"
@@ -132,6 +133,27 @@ func TestInterval(t *testing.T) {
 	for column, want := range map[string][2]float64{"p95_ttft_ms": {0, 40}, "p50_ttft_ms": {3, 5}} {
 		if low, high := interval(p, column); low != want[0] || high != want[1] {
 			t.Errorf("%s: %v to %v, want %v", column, low, high, want)
+		}
+	}
+}
+
+// The end of a run on another day has its date.
+func TestWhen(t *testing.T) {
+	t.Parallel()
+	run := reporttest.MadeUp(t, grid)
+	begun := time.Date(2026, 11, 21, 22, 30, 0, 0, time.UTC)
+	run.State.Manifest.CreatedAt = begun
+	for took, want := range map[time.Duration]string{
+		20 * time.Minute: "2026-11-21 22:30 to 22:50 UTC, ", 2 * time.Hour: "2026-11-21 22:30 to 2026-11-22 00:30 UTC, ",
+		-time.Hour: "2026-11-21 22:30 UTC",
+	} {
+		for _, trial := range run.Trials {
+			if trial.Outcome != nil {
+				trial.Outcome.FinishedAt = begun.Add(took)
+			}
+		}
+		if got := when(run); !strings.HasPrefix(got, want) {
+			t.Errorf("%v: %q, want %q", took, got, want)
 		}
 	}
 }

@@ -132,7 +132,12 @@ func when(run *report.Run) string {
 	case to.Before(from):
 		return from.UTC().Format("2006-01-02 15:04 UTC")
 	}
-	return from.UTC().Format("2006-01-02 15:04") + to.UTC().Format(" to 15:04 UTC") + ", " + humanize.Duration(to.Sub(from))
+	from, to = from.UTC(), to.UTC()
+	end := to.Format("15:04 UTC")
+	if from.Format(time.DateOnly) != to.Format(time.DateOnly) {
+		end = to.Format("2006-01-02 15:04 UTC")
+	}
+	return from.Format("2006-01-02 15:04") + " to " + end + ", " + humanize.Duration(to.Sub(from))
 }
 
 // badge names what was measured: SIMULATED, or the machines.

@@ -64,7 +64,7 @@ func short(s string) string {
 // bytes, the JSON, and blocks of numbers in the order in which the JSON names them;
 // compressed (RFC 1951) and in base64, which no text in it can leave.
 func Run(run *report.Run, prefix string) (string, error) {
-	p := packed{Prefix: prefix, Dir: plaintext.Word(run.Dir), Courses: map[int]*course{}}
+	p := packed{Prefix: prefix, Dir: plaintext.Word(run.Dir), Columns: []*column{}, Trials: []trial{}, Courses: map[int]*course{}}
 	for _, c := range courses {
 		p.Series = append(p.Series, series{c.title, c.name, c.unit})
 	}
@@ -82,7 +82,7 @@ func Run(run *report.Run, prefix string) (string, error) {
 	}
 	p.Width = min(4, width(lines))
 	columns, blocks := columnsOf(run)
-	p.Columns = columns
+	p.Columns = append(p.Columns, columns...)
 	text, err := json.Marshal(p)
 	if err != nil {
 		return "", err

@@ -45,6 +45,20 @@ cell vllm 9
 	}
 }
 
+// The script counts the trials and columns of each run, also of one that has none.
+func TestRun_none(t *testing.T) {
+	t.Parallel()
+	p, _ := unpacked(t, reporttest.MadeUp(t, "axes engine! concurrency\ncell vllm 1\n  pending\n"))
+	if p.Trials == nil || p.Columns == nil {
+		t.Errorf("one that is pending: %+v", p)
+	}
+	run := reporttest.MadeUp(t, "axes engine! concurrency\ncell vllm 1\n  pending\n")
+	run.Trials, run.Resolved.Columns = nil, nil
+	if p, _ = unpacked(t, run); p.Trials == nil || p.Columns == nil || p.Series == nil || p.Courses == nil {
+		t.Errorf("no trials: %+v", p)
+	}
+}
+
 // unpacked is the data of a run of a few trials, and the values of each of its columns, as
 // the script reads them.
 func unpacked(t *testing.T, run *report.Run) (p packed, found map[string][]any) {
