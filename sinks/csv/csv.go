@@ -4,7 +4,7 @@
 // The files follow RFC 4180 with bare line feeds between the rows. What was
 // not measured is empty. Floats have as many digits as it takes to read the
 // same float again. A text that a spreadsheet would run as a formula gets an
-// apostrophe before it; numbers never do.
+// apostrophe before it; numbers never do. Control characters are taken out of texts.
 package csv
 
 import (
@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/internal/layout"
+	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/meant"
 	"sweep.dev/sweep/sinks"
@@ -29,7 +30,7 @@ type Config struct {
 	// Columns are those of cells.csv.
 	Columns Columns `yaml:"columns,omitempty" doc:"Columns of cells.csv: core (for people), full (all), or a list of names, in its order." default:"core" example:"full"`
 	// Raw leaves texts as they are, also those that a spreadsheet would run.
-	Raw bool `yaml:"raw,omitempty" doc:"Write texts unchanged, also those that a spreadsheet would run as a formula." default:"false" example:"true"`
+	Raw bool `yaml:"raw,omitempty" doc:"Write texts unchanged, also those that a spreadsheet would run as a formula, and with control characters." default:"false" example:"true"`
 }
 
 // Columns are names of columns in their order, or one tier of them alone; none
@@ -216,14 +217,14 @@ func float(v float64) string {
 	return strconv.FormatFloat(v, 'f', -1, 64)
 }
 
-// inert keeps a spreadsheet from taking text for a formula: model names, error
-// texts and engine arguments come from outside.
+// inert takes out what a terminal would obey, and keeps a spreadsheet from taking text for a
+// formula: model names, versions, error texts and engine arguments come from outside.
 func inert(text string) string {
-	if text == "" {
+	if text = plaintext.Lines(text); text == "" {
 		return text
 	}
 	switch text[0] {
-	case '=', '+', '-', '@', '\t', '\r', 0:
+	case '=', '+', '-', '@', '\t':
 		return "'" + text
 	}
 	return text

@@ -170,8 +170,10 @@ func TestText_isNoFormula(t *testing.T) {
 		"-1":                     "'-1",
 		"@SUM(A1)":               "'@SUM(A1)",
 		"\tx":                    "'\tx",
-		"\rx":                    "'\rx",
-		"\x00x":                  "'\x00x",
+		"\rx":                    " x",
+		"\x00=x":                 "'=x",
+		"0.8\x1b[31m.1\x07":      "0.8.1",
+		"two\nlines":             "two\nlines",
 		"a=b":                    "a=b",
 		"":                       "",
 	} {
