@@ -14,39 +14,45 @@ import (
 
 // foreign are loads that no rule was made on: a seed draws their kinds and constants. Those
 // of one kind are a process with memory, one with stalls that hit every request of a batch,
-// a mixture of lengths, and a queue with bursts.
+// a mixture of lengths, and a queue with bursts. Only those of a queue overlap.
 func foreign(seed uint64, loads, requests int) []tape {
 	r := rand.New(rand.NewPCG(seed, 35))
 	var all []tape
 	for range loads {
 		name, draw := drawn(r)
-		list := make([]result.Request, requests)
-		chance := rand.New(rand.NewPCG(seed, r.Uint64()))
-		next := draw(chance)
-		for i := range list {
-			begin := time.Duration(i) * time.Second
-			list[i] = models.Answered(i, begin, begin, begin+time.Duration(next()*float64(time.Millisecond)))
-		}
+		list := draw(rand.New(rand.NewPCG(seed, r.Uint64())), requests)
 		all = append(all, tape{name, true, "e2e", 0, list})
 	}
 	return all
 }
 
-// drawn is one kind of load with constants by chance: what makes its next value, in ms.
-func drawn(r *rand.Rand) (name string, next func(*rand.Rand) func() float64) {
+// alone are requests of which each has ended before the next begins, with latencies in ms.
+func alone(next func(*rand.Rand) func() float64) func(*rand.Rand, int) []result.Request {
+	return func(c *rand.Rand, n int) []result.Request {
+		list, value := make([]result.Request, n), next(c)
+		for i := range list {
+			begin := time.Duration(i) * time.Minute
+			list[i] = models.Answered(i, begin, begin, begin+time.Duration(value()*float64(time.Millisecond)))
+		}
+		return list
+	}
+}
+
+// drawn is one kind of load with constants by chance: what makes so many of its requests.
+func drawn(r *rand.Rand) (name string, draw func(c *rand.Rand, n int) []result.Request) {
 	switch r.IntN(4) {
 	case 0:
 		phi, sigma := choose(r, 0.3, 0.7, 0.9, 0.95), choose(r, 0.05, 0.3, 0.8)
-		return fmt.Sprintf("memory %.3g, sigma %.3g", phi, sigma), func(c *rand.Rand) func() float64 {
+		return fmt.Sprintf("memory %.3g, sigma %.3g", phi, sigma), alone(func(c *rand.Rand) func() float64 {
 			x := c.NormFloat64()
 			return func() float64 {
 				x = phi*x + math.Sqrt(1-phi*phi)*c.NormFloat64()
 				return 100 * math.Exp(sigma*x)
 			}
-		}
+		})
 	case 1:
 		every, batch, long := choose(r, 100.0, 300, 1000), choose(r, 1.0, 8, 16), choose(r, 100.0, 300)
-		return fmt.Sprintf("stall of %.0f ms of %.0f, one of %.0f", long, batch, every), func(c *rand.Rand) func() float64 {
+		return fmt.Sprintf("stall of %.0f ms of %.0f, one of %.0f", long, batch, every), alone(func(c *rand.Rand) func() float64 {
 			left := 0.0
 			return func() float64 {
 				if left--; left < 0 && c.Float64() < 1/every {
@@ -58,10 +64,10 @@ func drawn(r *rand.Rand) (name string, next func(*rand.Rand) func() float64) {
 				}
 				return v
 			}
-		}
+		})
 	case 2:
 		share, times, run := choose(r, 0.04, 0.06, 0.3, 0.5), choose(r, 3.0, 10), choose(r, 1.0, 10)
-		return fmt.Sprintf("%.0f %% %.0f times as long, in runs of %.0f", 100*share, times, run), func(c *rand.Rand) func() float64 {
+		return fmt.Sprintf("%.0f %% %.0f times as long, in runs of %.0f", 100*share, times, run), alone(func(c *rand.Rand) func() float64 {
 			long := false
 			return func() float64 {
 				if c.Float64() < 1/run {
@@ -73,22 +79,16 @@ func drawn(r *rand.Rand) (name string, next func(*rand.Rand) func() float64) {
 				}
 				return v
 			}
-		}
+		})
 	}
 	servers, rho, cv2 := choose(r, 4.0, 16), choose(r, 0.5, 0.75), choose(r, 1.0, 4)
-	return fmt.Sprintf("G/M/%.0f rho %.3g cv2 %.0f", servers, rho, cv2), func(c *rand.Rand) func() float64 {
+	return fmt.Sprintf("G/M/%.0f rho %.3g cv2 %.0f", servers, rho, cv2), func(c *rand.Rand, n int) []result.Request {
 		q := models.Queue{Servers: int(servers), Load: rho, Service: 100 * time.Millisecond}
 		if cv2 > 1 {
 			q = q.Bursty(cv2)
 		}
-		const more = 200_000
-		list := q.Run(c.Uint64(), more)[2000:]
-		i := 0
-		return func() float64 {
-			v := ms(list[i%len(list)].End - list[i%len(list)].Scheduled)
-			i++
-			return v
-		}
+		const settling = 2000
+		return q.Run(c.Uint64(), settling+n)[settling:]
 	}
 }
 
