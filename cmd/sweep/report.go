@@ -18,9 +18,12 @@ import (
 	"sweep.dev/sweep/report/webpage"
 )
 
-// reportFile is where sweep report writes, in the first run directory, if -o names no
-// other file.
-const reportFile = "report.html"
+// Where sweep report writes in the first run directory if -o names no other file: the report
+// of that run alone, and one of several runs.
+const (
+	reportFile  = "report.html"
+	reportsFile = "reports.html"
+)
 
 func (a *app) reportCommand() *cli.Command {
 	return &cli.Command{
@@ -31,7 +34,7 @@ func (a *app) reportCommand() *cli.Command {
 JavaScript. Without DIR it reads the latest run under runs/.
 
   $ sweep report                              # DIR/report.html, latest run
-  $ sweep report runs/monday runs/tuesday -o both.html
+  $ sweep report runs/monday runs/tuesday     # of both: runs/monday/reports.html
   $ sweep report --charts charts runs/monday  # each chart as an SVG file too
   $ sweep report --format md >>$GITHUB_STEP_SUMMARY # the summary, at most 900 KiB
   $ sweep report --format junit -o sweep.xml  # cells and objectives
@@ -48,7 +51,7 @@ it is the cheapest also with its slowest device and all others with their fastes
   $ sweep report --load 40/s runs/find-chat-20261121T101500Z-3f2a
   $ sweep report --load 90/min --objective interactive runs/l4 runs/h100` + exitHelp(exitOK, exitUsage, exitIncomplete),
 		Flags: append(sizeFlags(),
-			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write to `FILE`; - is the standard output", DefaultText: "DIR/" + reportFile},
+			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write to `FILE`; - is the standard output", DefaultText: "DIR/" + reportFile + ", of several runs " + reportsFile},
 			&cli.StringFlag{Name: "format", Value: "html", Usage: "write html, md, junit or json; all but html go to the standard output unless -o names a file"},
 			&cli.StringFlag{Name: "charts", Usage: "write each chart as an SVG file into `DIR`"},
 		),
@@ -103,7 +106,11 @@ func (a *app) report(c *cli.Command, runs []*report.Run) error {
 	}
 	switch format := c.String("format"); format {
 	case "html":
-		return a.writeTo(c, filepath.Join(runs[0].Dir, reportFile), func(w io.Writer) error { return webpage.Write(w, runs) })
+		file := reportFile
+		if len(runs) > 1 {
+			file = reportsFile
+		}
+		return a.writeTo(c, filepath.Join(runs[0].Dir, file), func(w io.Writer) error { return webpage.Write(w, runs) })
 	case "md":
 		return a.writeTo(c, "-", func(w io.Writer) error { return summary.Markdown(w, runs) })
 	case "junit":
