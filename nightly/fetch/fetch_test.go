@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -261,6 +262,7 @@ func TestPull_hostile(t *testing.T) {
 		"backslash": path(`runs/a\..\..\x`), "hidden": path("runs/a/.x"), "lock": path("runs/a/run.lock"), "partial": path("runs/a/x.fetching"), "elsewhere": path("plans/a/x"),
 		"long": path("runs/a/" + strings.Repeat("x", maxPath)), "twice": func(l []line) { l[0] = l[1] },
 		"no digest": func(l []line) { l[0].SHA256 = "abc" }, "size": func(l []line) { l[0].Size = -1 },
+		"sizes that overflow": func(l []line) { l[0].Size, l[1].Size = math.MaxInt64, math.MaxInt64 },
 		"no end": func(l []line) {
 			l[len(l)-1].End = false
 			l[len(l)-1].Entry = l[0].Entry

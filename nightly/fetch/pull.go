@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path"
 	"slices"
@@ -102,7 +103,7 @@ func (p *puller) round(ctx context.Context) (changed bool, err error) {
 			continue
 		}
 		missing = append(missing, e)
-		bytes += e.Size - p.begun(e)
+		bytes += min(e.Size-p.begun(e), math.MaxInt64-bytes) // what the other side says, whatever that is
 	}
 	if bytes > p.options.MaxBytes {
 		return false, fmt.Errorf("%d files of %d bytes are to be fetched, and at most %d bytes may be: take fewer runs (--latest), or allow more (--max-size)", len(missing), bytes, p.options.MaxBytes)
