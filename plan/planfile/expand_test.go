@@ -366,6 +366,8 @@ func TestRange(t *testing.T) {
 		{"request_rate", "{from: 1, to: 4, factor: 2}", []plan.Value{1.0, 2.0, 4.0}},
 		{"shared_prefix", "{from: 0, to: 100%, step: 0.5}", []plan.Value{0.0, 0.5, 1.0}},
 		{"args.swap-space", "{from: 0.5, to: 2, factor: 2}", []plan.Value{0.5, 1.0, 2.0}},
+		{"args.swap-space", "{from: -0.3, to: 0, step: 0.1}", []plan.Value{-0.3, -0.2, -0.1, 0.0}}, // an end that rounding passes
+		{"args.swap-space", "{from: -0.7, to: -0.1, step: 0.2}", []plan.Value{-0.7, -0.5, -0.3, -0.1}},
 		{"args.max-num-seqs", "{from: 1, to: 3, step: 1}", []plan.Value{int64(1), int64(2), int64(3)}},
 	} {
 		loop := "concurrency: 1"

@@ -75,12 +75,16 @@ func (l *loader) axisRange(n *syntax.Node, kind axes.Kind, where string) []plan.
 	// Each value is computed from its index, not from the one before: sums of
 	// 0.1 drift.
 	var out []plan.Value
+	slack := 1e-9 * max(math.Abs(from), math.Abs(to)) // what rounding may add up to
 	for i := 0; ; i++ {
 		x := from + float64(i)*step
 		if factor > 0 {
 			x = from * math.Pow(factor, float64(i))
 		}
-		if x > to*(1+1e-9) {
+		if math.Abs(x) < slack {
+			x = 0
+		}
+		if x > to+slack {
 			return out
 		}
 		if i > DefaultMaxCells {

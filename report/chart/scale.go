@@ -25,7 +25,10 @@ func newScale(values []float64, axis Axis, from, to float64, n int) scale {
 		s.low, s.high = min(s.low, v), max(s.high, v)
 	}
 	if s.low > s.high { // no values
-		s.low, s.high, s.log = 0, 1, false
+		s.low, s.high = 0, 1
+		if log {
+			s.low = 1
+		}
 	}
 	if s.log {
 		s.logTicks(n)
@@ -33,19 +36,24 @@ func newScale(values []float64, axis Axis, from, to float64, n int) scale {
 		if !axis.Near {
 			s.low = min(0, s.low)
 		}
-		if s.high <= s.low {
-			s.high = s.low + 1
+		if most := max(math.Abs(s.low), math.Abs(s.high)); s.high-s.low <= alike*most {
+			s.high = s.low + max(1, most/1000)
 		}
 		s.linearTicks(n)
 	}
 	return s
 }
 
+// alike is how far values are apart, by the largest of them, that a chart cannot tell: steps
+// between them would be lost in rounding.
+const alike = 1e-9
+
 func (s *scale) linearTicks(n int) {
 	step := nice((s.high - s.low) / float64(n))
 	s.low, s.high = step*math.Floor(s.low/step+1e-9), step*math.Ceil(s.high/step-1e-9)
-	for i := math.Round(s.low / step); i*step <= s.high*(1+1e-9); i++ {
-		s.ticks = append(s.ticks, i*step)
+	first := math.Round(s.low / step)
+	for i := range int(math.Round((s.high-s.low)/step)) + 1 {
+		s.ticks = append(s.ticks, (first+float64(i))*step)
 	}
 }
 
@@ -65,7 +73,7 @@ func nice(v float64) float64 {
 
 // logTicks are powers of two where the range is narrow, else of ten.
 func (s *scale) logTicks(n int) {
-	if s.high <= s.low {
+	if s.high <= s.low*(1+alike) {
 		s.low, s.high = s.low/2, s.high*2
 	}
 	base := 2.0
