@@ -403,3 +403,13 @@ func replayError(t *testing.T, name string, raw json.RawMessage) {
 		t.Errorf("%s: waits %v", name, got.wait)
 	}
 }
+
+// A line that is too long is named, and those after it come.
+func TestEvents_long(t *testing.T) {
+	var got []string
+	stream := "id: 1\ndata: {\"line\":\"a\"}\n\nid: 2\ndata: {\"line\":\"" + strings.Repeat("x", 3*maxLogLine) + "\"}\n\nid: 3\ndata: {\"line\":\"b\"}\n\ndata: no JSON\n"
+	err := events(strings.NewReader(stream), func(id string, e LogLine) { got = append(got, id+" "+e.Line) })
+	if want := "[1 a 2 (a line of more than 1048576 bytes is left out) 3 b]"; err != nil || fmt.Sprint(got) != want {
+		t.Errorf("got %.300v, %v, want %s", got, err, want)
+	}
+}

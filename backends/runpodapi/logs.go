@@ -1,7 +1,6 @@
 package runpodapi
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/internal/effect"
+	"sweep.dev/sweep/internal/lines"
 )
 
 // Bounds of a log stream.
@@ -66,13 +66,18 @@ func (c *Client) Stream(ctx context.Context, id string, query url.Values, last *
 }
 
 // events reads server-sent events of log lines: an id, and a JSON object as
-// data, in one line each.
+// data, in one line each. One that is too long is named and left out.
 func events(r io.Reader, f func(id string, e LogLine)) error {
-	lines := bufio.NewScanner(r)
-	lines.Buffer(nil, maxLogLine)
+	in := lines.NewReader(r, maxLogLine)
 	id := ""
-	for lines.Scan() {
-		line := lines.Bytes()
+	for {
+		line, ok := in.Next()
+		if !ok {
+			return in.Err()
+		}
+		if in.Rest {
+			continue
+		}
 		if text, ok := bytes.CutPrefix(line, []byte("id:")); ok {
 			id = string(bytes.TrimSpace(text))
 			continue
@@ -82,9 +87,11 @@ func events(r io.Reader, f func(id string, e LogLine)) error {
 			continue
 		}
 		var e LogLine
-		if json.Unmarshal(text, &e) == nil {
+		switch err := json.Unmarshal(text, &e); {
+		case err == nil:
 			f(id, e)
+		case len(line) >= maxLogLine && !bytes.HasSuffix(line, []byte("\n")):
+			f(id, LogLine{Line: fmt.Sprintf("(a line of more than %d bytes is left out)", maxLogLine)})
 		}
 	}
-	return lines.Err()
 }

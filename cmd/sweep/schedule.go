@@ -96,7 +96,8 @@ func (a *app) schedule(c *cli.Command, path string) error {
 		if n.Cluster, err = a.cluster(c, path, p, made); err != nil {
 			return err
 		}
-		engineFile = func(path string) string { return schedule.PlanFolder + "/" + engineFolder + filepath.Base(path) }
+		names := mounted(c.StringSlice("engine-file"))
+		engineFile = func(path string) string { return schedule.PlanFolder + "/" + names[path] }
 	}
 	for _, v := range c.StringSlice("engine-file") {
 		n.Flags = append(n.Flags, "--engine-file", engineFile(v))

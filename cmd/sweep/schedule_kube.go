@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 
@@ -48,8 +49,9 @@ func (a *app) cluster(c *cli.Command, path string, p *plan.Plan, made *plugins) 
 			return nil, err
 		}
 	}
-	for _, file := range c.StringSlice("engine-file") {
-		if err := include(k, engineFolder+filepath.Base(file), file); err != nil {
+	names := mounted(c.StringSlice("engine-file"))
+	for _, file := range slices.Sorted(maps.Keys(names)) {
+		if err := include(k, names[file], file); err != nil {
 			return nil, err
 		}
 	}
@@ -87,6 +89,24 @@ func loadRoles(p *plan.Plan, namespace string) (all []schedule.Role) {
 		all = append(all, role)
 	}
 	return all
+}
+
+// mounted returns where each engine file is in the folder of the plan. Files of one name in
+// several folders get a number.
+func mounted(files []string) map[string]string {
+	names, taken := map[string]string{}, map[string]bool{}
+	for _, file := range files {
+		if names[file] != "" {
+			continue
+		}
+		base := filepath.Base(file)
+		name := engineFolder + base
+		for n := 2; taken[name]; n++ {
+			name = fmt.Sprintf("%s%d-%s", engineFolder, n, base)
+		}
+		names[file], taken[name] = name, true
+	}
+	return names
 }
 
 // include adds a file to those of a night, unless it is there already.
