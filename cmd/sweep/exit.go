@@ -40,7 +40,7 @@ var exitDocs = []struct {
 	{exitOK, "ok", "every cell ran and is valid, and no SLO failed; some may be undecided"},
 	{exitInternal, "internal error", "internal error"},
 	{exitUsage, "usage", "usage, or the plan is wrong"},
-	{exitIncomplete, "incomplete", "incomplete: cells failed, were invalid or were interrupted, an SLO could not be checked, or with --strict is undecided; judge: a figure must not be used"},
+	{exitIncomplete, "incomplete", "incomplete: cells failed, were invalid or were interrupted, an SLO could not be checked, or with --strict is undecided; judge: a figure must not be used; probe: no server, or no answer of one"},
 	{exitCleanup, "clean-up not verified", "clean-up not verified: something may still be running or billing"},
 	{exitBudget, "budget reached", "the budget, the time for the run or a pod's lifetime was reached"},
 	{exitLocked, "locked", "the run directory is locked by another run"},

@@ -49,7 +49,7 @@ since they were last read.
 
   $ sweep probe metrics http://127.0.0.1:8000
   $ sweep probe metrics metrics-vllm.log --engine vllm
-  $ sweep probe metrics nvidia-smi.xml` + exitHelp(exitOK, exitInternal, exitUsage),
+  $ sweep probe metrics nvidia-smi.xml` + exitHelp(exitOK, exitInternal, exitUsage, exitIncomplete),
 		Flags: append(
 			keyFlags(),
 			&cli.StringFlag{Name: "engine", Usage: "the `ENGINE` whose metrics these are; default: by the names of the series"},
@@ -203,7 +203,7 @@ func (m *metricsAsker) ask(ctx context.Context, profiles []*engine.Profile) (pro
 		}
 		errs = append(errs, fmt.Errorf("%s: %w", at.String(), err))
 		if _, answered := errors.AsType[*noMetrics](err); !answered {
-			return x, "", errors.Join(errs...) // the other paths would not be answered either
+			return x, "", &statusError{exitIncomplete, errors.Join(errs...)} // the other paths would not be answered either
 		}
 	}
 	if iterated != "" {

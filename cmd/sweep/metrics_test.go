@@ -97,7 +97,7 @@ func TestMetrics_servers(t *testing.T) {
 					return
 				}
 			}
-		}, []string{"{}"}, "larger than 32 MiB", exitInternal},
+		}, []string{"{}"}, "larger than 32 MiB", exitIncomplete},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -55,7 +55,7 @@ Nothing in the cluster is changed.
   $ sweep probe --key-file sweep.key http://203.0.113.7:35558  # see: sweep pods show
   $ sweep probe --kube llm-d                          # the only stack of a namespace
   $ sweep probe --kube llm-d/inferencepool/qwen3 -v   # with arguments
-  $ sweep probe --kube llm-d --print-role | kubectl apply -f -` + exitHelp(exitOK, exitInternal, exitUsage, exitProvider),
+  $ sweep probe --kube llm-d --print-role | kubectl apply -f -` + exitHelp(exitOK, exitInternal, exitUsage, exitIncomplete, exitProvider),
 		Flags: append(
 			append(keyFlags(), kubeFlags()...),
 			&cli.StringFlag{Name: "model", Usage: "ask for this `MODEL`; default: the first that is served"},
@@ -102,7 +102,7 @@ Nothing in the cluster is changed.
 			found := &probed{URL: base, Stream: []delta{}}
 			err = p.run(ctx, found)
 			if err != nil {
-				err = probeHint(err)
+				err = &statusError{exitIncomplete, probeHint(err)}
 			}
 			if c.Bool("json") {
 				return errors.Join(a.json().Encode(found), err)
@@ -116,6 +116,9 @@ Nothing in the cluster is changed.
 		},
 	}
 }
+
+// maxQuote bounds what is quoted of an answer that is not one, in bytes.
+const maxQuote = 200
 
 // A probe is one look at a server.
 type probe struct {
@@ -187,6 +190,11 @@ func (p *probe) run(ctx context.Context, found *probed) error {
 	}
 	if found.Completion, err = p.api.Post(ctx, "/v1/chat/completions", request); err != nil {
 		return fmt.Errorf("completion: %w", err)
+	}
+	if !json.Valid(found.Completion) {
+		text := plaintext.Line(string(found.Completion[:min(len(found.Completion), maxQuote)]))
+		found.Completion = nil // which could not be printed as JSON
+		return fmt.Errorf("completion: the answer is no JSON: %s", text)
 	}
 	request["max_tokens"], request["stream"] = p.tokens, true
 	request["stream_options"] = map[string]bool{"include_usage": true}

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -72,19 +73,31 @@ func TestProbe_figures(t *testing.T) {
 }
 
 // A server that is not up, or that still loads its model, is told apart from a wrong
-// address or key.
+// address or key, and a page from an answer. None is an internal error.
 func TestProbe_notReady(t *testing.T) {
 	t.Parallel()
 	loading := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, `{"error":{"message":"Loading model"}}`, http.StatusServiceUnavailable)
 	}))
 	t.Cleanup(loading.Close)
+	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/v1/models" {
+			_, _ = io.WriteString(w, `{"data":[{"id":"m"}]}`)
+			return
+		}
+		_, _ = io.WriteString(w, "<html>\x1b[31mwelcome</html>")
+	}))
+	t.Cleanup(page.Close)
 	for url, want := range map[string]string{
+		page.URL:             "completion: the answer is no JSON: <html>welcome</html>",
 		"http://127.0.0.1:1": "hint: is the server up, and is this its address?",
 		loading.URL:          "hint: the server is not ready",
 	} {
-		if r := sweep(t, t.TempDir(), nil, "probe", url); r.code == exitOK || !strings.Contains(r.stderr, want) {
-			t.Errorf("%s: exit %d, want %q\n%s", url, r.code, want, r.stderr)
+		for _, form := range []string{"--json=false", "--json"} {
+			r := sweep(t, t.TempDir(), nil, "probe", form, url)
+			if r.code != exitIncomplete || !strings.Contains(r.stderr, want) || form == "--json" && !json.Valid([]byte(r.stdout)) {
+				t.Errorf("%s %s: exit %d, want %q\n%s\n%s", form, url, r.code, want, r.stdout, r.stderr)
+			}
 		}
 	}
 }
