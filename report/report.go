@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
-	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 
@@ -77,6 +75,13 @@ func OpenLean(dir string) (*Run, error) {
 // concluded: until Unpack is called, a row of a trial has its status alone.
 func OpenPacked(dir string) (*Run, error) { return open(dir, &result.Packed{}) }
 
+// ReadResolved reads the plan of a run with its defaults and cells. The error is
+// [rundir.ErrDamaged] if it is missing or broken.
+func ReadResolved(dir string) (r Resolved, err error) {
+	err = rundir.ReadFile(dir, layout.Resolved, func(b []byte) error { return json.Unmarshal(b, &r) })
+	return r, err
+}
+
 // open reads a run directory. If packed is not nil, the rows go into it, and those of the
 // trials are bare.
 func open(dir string, packed *result.Packed) (*Run, error) {
@@ -88,12 +93,8 @@ func open(dir string, packed *result.Packed) (*Run, error) {
 		return nil, fmt.Errorf("%s is of method %d, whose columns had other names: measure again", dir, m)
 	}
 	r := &Run{Dir: dir, State: state, packed: packed, bare: packed != nil}
-	b, err := os.ReadFile(filepath.Join(dir, layout.Resolved))
-	if err != nil {
+	if r.Resolved, err = ReadResolved(dir); err != nil {
 		return nil, err
-	}
-	if err := json.Unmarshal(b, &r.Resolved); err != nil {
-		return nil, fmt.Errorf("%s: %w", layout.Resolved, err)
 	}
 	if r.Rehearsal, err = readRehearsal(dir, state); err != nil {
 		return nil, err

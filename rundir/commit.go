@@ -31,7 +31,7 @@ func (d *Dir) Begin(ctx context.Context, k Key, attempt int) (*Attempt, error) {
 		return nil, fmt.Errorf("begin %s: %w", a, context.Cause(ctx))
 	}
 	if _, err := d.root.Lstat(attemptName(a)); err == nil {
-		return nil, fmt.Errorf("begin %s: it is there already", a)
+		return nil, fmt.Errorf("%w: %s is there and the journal, whose end must be missing, does not know it", ErrDamaged, attemptName(a))
 	}
 	if err := d.journal.append(effect.BeginJournal, typeBegun, a); err != nil {
 		return nil, err

@@ -57,8 +57,9 @@ import (
 var (
 	// ErrLocked: another process has the directory; the error is a [*LockedError].
 	ErrLocked = errors.New("run directory is locked")
-	// ErrDamaged: the journal is broken in its middle; the error is a [*DamagedError].
-	ErrDamaged = errors.New("journal is damaged")
+	// ErrDamaged: the journal is broken in its middle (the error is a [*DamagedError]), or
+	// another file that a run cannot do without is missing or broken.
+	ErrDamaged = errors.New("run directory is damaged")
 	// ErrNoRun: there is no run, or it ended before its first line was
 	// durable, so that nothing was started; Create may use the directory.
 	ErrNoRun = errors.New("no run in this directory")

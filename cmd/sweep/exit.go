@@ -183,6 +183,8 @@ func codesIn(err error) (codes []int) {
 	case len(codes) > 0:
 	case errors.Is(err, rundir.ErrLocked):
 		return []int{exitLocked}
+	case errors.Is(err, rundir.ErrDamaged):
+		return []int{exitUsage}
 	case errors.Is(err, executor.ErrDrift):
 		return []int{exitResume}
 	case errors.Is(err, backends.ErrRefused):

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 
 	"github.com/urfave/cli/v3"
@@ -66,7 +65,7 @@ func (a *app) merge(ctx context.Context, c *cli.Command, dirs []string, out stri
 		return &statusError{exitResume, &hinted{fmt.Errorf("merge refused: %w", err), refused.Hint}}
 	}
 	if err != nil {
-		return err
+		return unreadable(dirs[0], err)
 	}
 	fx, err := a.effects(shared(c)...)
 	if err != nil {
@@ -98,8 +97,8 @@ func (a *app) merge(ctx context.Context, c *cli.Command, dirs []string, out stri
 
 // planOf is the plan of a run directory, as it was run.
 func (a *app) planOf(dir string, m rundir.Manifest) (*plan.Plan, error) {
-	text, err := os.ReadFile(filepath.Join(dir, layout.Plan))
-	if err != nil {
+	var text []byte
+	if err := rundir.ReadFile(dir, layout.Plan, func(b []byte) error { text = b; return nil }); err != nil {
 		return nil, err
 	}
 	return planfile.Parse(filepath.Join(dir, layout.Plan), m.PlanDir, text, planfile.Options{

@@ -18,6 +18,7 @@ import (
 	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/plan"
+	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/rundir"
 )
@@ -54,13 +55,14 @@ it resumes the latest run under runs/.
 	}
 }
 
-// unreadable is why dir cannot be read as a run: a slip of the command line,
-// except where the run itself is damaged.
+// unreadable returns why dir cannot be read as a run, and what to do.
 func unreadable(dir string, err error) error {
 	info, statErr := os.Stat(dir)
 	switch {
 	case errors.Is(err, rundir.ErrNoRun):
 		return &usage{err}
+	case errors.Is(err, rundir.ErrDamaged):
+		return &usage{&hinted{err, "bring the file back from a copy of the directory, or measure again: sweep run with the plan"}}
 	case statErr == nil && !info.IsDir():
 		return &usage{&hinted{fmt.Errorf("%s is not a directory", dir), "name the run directory, which sweep run printed first"}}
 	case errors.Is(err, fs.ErrPermission):
@@ -88,6 +90,9 @@ func (a *app) resume(ctx context.Context, c *cli.Command, dir string, retry []st
 	if err != nil {
 		return unreadable(dir, err)
 	}
+	if _, err := report.ReadResolved(dir); err != nil { // without it nothing could be derived at the end
+		return unreadable(dir, err)
+	}
 	m := before.Manifest
 	m.SendEnv = append(m.SendEnv, flagWords(c.StringSlice("send-env"))...)
 	if n := len(m.Merged); n > 0 {
@@ -98,7 +103,7 @@ func (a *app) resume(ctx context.Context, c *cli.Command, dir string, retry []st
 	}
 	p, err := a.samePlan("resume", dir, m)
 	if err != nil {
-		return err
+		return unreadable(dir, err)
 	}
 	// A run of an earlier version does not say it, and decided by points.
 	if as, want := cmp.Or(m.Decide, rundir.DecidePoint), c.String("decide"); want != "" && want != as {

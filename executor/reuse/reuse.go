@@ -15,7 +15,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -142,12 +141,8 @@ func judgedAlike(dir string, p *plan.Plan) (bool, error) {
 	type judged struct{ Validity, Goodput json.RawMessage }
 	var theirs struct{ Plan judged }
 	var ours judged
-	b, err := os.ReadFile(filepath.Join(dir, layout.Resolved))
-	if err == nil {
-		err = json.Unmarshal(b, &theirs)
-	}
-	if err != nil {
-		return false, fmt.Errorf("%s: %w", layout.Resolved, err)
+	if err := rundir.ReadFile(dir, layout.Resolved, func(b []byte) error { return json.Unmarshal(b, &theirs) }); err != nil {
+		return false, err
 	}
 	resolved, err := p.Resolved()
 	if err == nil {

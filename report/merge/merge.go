@@ -16,7 +16,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -111,12 +110,8 @@ func read(dir string) (*source, error) {
 		{layout.Plan, func(b []byte) error { src.plan = b; return nil }},
 		{layout.Resolved, func(b []byte) error { return json.Unmarshal(b, &src.resolved) }},
 	} {
-		b, err := os.ReadFile(filepath.Join(dir, f.name))
-		if err == nil {
-			err = f.take(b)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", filepath.Join(dir, f.name), err)
+		if err := rundir.ReadFile(dir, f.name, f.take); err != nil {
+			return nil, err
 		}
 	}
 	if src.state.Manifest.Searches > 0 {
