@@ -199,12 +199,12 @@ func (c *Comparison) Worse() bool {
 	return c.Regressions > 0 || c.Quality != nil && c.Quality.Regressions > 0
 }
 
-// TooNoisy says whether a regression of the size that is asked for would drown in the
-// noise of a figure of any cell.
+// TooNoisy reports whether a regression of the size that is asked for would drown in the
+// noise of a figure of any cell, or a difference far beyond its noise has too few trials.
 func (c *Comparison) TooNoisy() bool {
 	for _, cell := range c.Cells {
 		for _, f := range cell.Figures {
-			if f.of.Judged && f.Verdict == TooNoisy {
+			if f.of.Judged && (f.Verdict == TooNoisy || f.tooFew != "") {
 				return true
 			}
 		}

@@ -427,3 +427,80 @@ func TestNoiseOf(t *testing.T) {
 		t.Errorf("runs of other conditions have a noise: %+v", other)
 	}
 }
+
+// TestCompare_far holds that a ratio far beyond its noise has a verdict, or says how much
+// there is too little of: more trials, and as many decide it.
+func TestCompare_far(t *testing.T) {
+	t.Parallel()
+	scatter := []float64{1, 1.25, 0.9, 1.1, 0.97, 1.05, 0.94, 1.02, 1.12, 0.99, 1.01, 0.95}
+	rates := func(mean float64, n, from int) (all []float64) {
+		for i := range n {
+			all = append(all, mean*scatter[(from+i)%len(scatter)])
+		}
+		return all
+	}
+	for name, c := range map[string]struct {
+		low, high float64
+		other     string // the conditions of head
+		far       bool
+	}{
+		"pairs":            {161, 918, "a", true},
+		"unpaired":         {161, 918, "b", true},
+		"lost":             {918, 161, "a", true},
+		"within noise":     {161, 170, "a", false},
+		"within, no pairs": {161, 190, "b", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			of := func(n int) *Comparison {
+				return compared(t, cells("a", rates(c.low, n, 0)), cells(c.other, rates(c.high, n, 3)), Options{MaxRegression: 0.05})
+			}
+			two := of(2)
+			f := figure(t, two, 0)
+			var b bytes.Buffer
+			if err := two.Write(&b, false); err != nil {
+				t.Fatal(err)
+			}
+			if !c.far {
+				if f.Verdict != CannotTell || strings.Contains(b.String(), "too few") || two.TooNoisy() {
+					t.Errorf("%+v, %s", f, &b)
+				}
+				return
+			}
+			if f.Verdict != CannotTell {
+				return
+			}
+			more := 0
+			if n, err := fmt.Sscanf(f.Word(), "too few trials: %d more", &more); n != 1 {
+				t.Fatalf("%q, %v: %+v", f.Word(), err, f)
+			}
+			if f.Repeats == nil || *f.Repeats != 2+more || !two.TooNoisy() {
+				t.Errorf("%d more of two: %v", more, f.Repeats)
+			}
+			for _, want := range []string{f.values() + "  " + f.Word(), "too few trials to tell in 1 cell"} {
+				if text := b.String(); !strings.Contains(text, want) || strings.Contains(text, "~") {
+					t.Errorf("%s has no %q, or a ~", text, want)
+				}
+			}
+			if f := figure(t, of(2+more), 0); f.Verdict != Faster && f.Verdict != Slower || f.tooFew != "" {
+				t.Errorf("of %d trials: %s, %q", 2+more, f.Verdict, f.tooFew)
+			}
+		})
+	}
+}
+
+// TestCompare_farFamily holds the same of a figure that is certain by itself, but not among
+// those of many cells.
+func TestCompare_farFamily(t *testing.T) {
+	t.Parallel()
+	alike := []float64{1000, 1150, 900}
+	base, head := [][]float64{{161, 166, 150}}, [][]float64{{380, 300, 350}}
+	for range 30 {
+		base, head = append(base, alike), append(head, []float64{1100, 950, 1010})
+	}
+	got := compared(t, cells("a", base...), cells("b", head...), Options{})
+	f := figure(t, got, 0)
+	if f.change > Level || f.Verdict == CannotTell && f.tooFew == "" {
+		t.Errorf("chance %g: %s, %q", f.change, f.Verdict, f.tooFew)
+	}
+}

@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"fmt"
 	"math"
 	"slices"
 
@@ -61,10 +62,15 @@ type Figure struct {
 	Repeats *int   `json:"repeats"`
 	Why     string `json:"why"` // there is no ratio, or the verdict is not what repeats can change
 
-	of     Metric
-	at     func(tail float64) ratio.Ratio // nil without a ratio
-	apart  *ratio.Difference              // behind at, if the scatter of the trials tells it
-	more   func() *int                    // Repeats, if the interval leaves it undecided
+	of    Metric
+	at    func(tail float64) ratio.Ratio // nil without a ratio
+	apart *ratio.Difference              // behind at, if the scatter of the trials tells it
+	more  func() *int                    // Repeats, if the interval leaves it undecided
+	// few returns what of there is too little, and how much more of it would tell a
+	// difference far beyond its noise at a tail; 0 if it is not far.
+	few    func(tail float64) (what string, more int)
+	tooFew string // that in words; "" of every other figure
+	trials int    // of the side that has more
 	known  ratio.Ratio
 	judged bool
 	change float64 // chance of such a difference between equal sides
@@ -97,6 +103,7 @@ func (p pair) figure(m Metric) Figure {
 		}
 	}
 	a, b := p.head.Estimates(m.Measure), p.base.Estimates(m.Measure)
+	f.trials = max(len(a), len(b))
 	if len(a) == 0 || len(b) == 0 {
 		if f.Base != nil || f.Head != nil {
 			f.Why = "not measured on both sides"
@@ -120,12 +127,17 @@ func (p pair) figure(m Metric) Figure {
 		floor := spread.Floor(len(b), len(a), f.Paired, Level/2)
 		f.Floor = &floor
 		f.more = func() *int { return moreOf(spread, math.Abs(distance), max(len(a), len(b)), f.Paired) }
+		f.few = func(tail float64) (string, int) {
+			return "runs in the noise file", spread.More(distance, len(b), len(a), f.Paired, tail)
+		}
 		return f
 	}
 	f.at = func(tail float64) ratio.Ratio { return ratio.Of(a, b, tail) }
+	further := func(tail float64) int { return ratio.More(a, b, tail) }
 	if d, ok := ratio.Between(a, b); ok {
-		f.apart, f.at = &d, func(tail float64) ratio.Ratio { return d.At(tail) }
+		f.apart, f.at, further = &d, func(tail float64) ratio.Ratio { return d.At(tail) }, func(tail float64) int { return d.More(tail) }
 	}
+	f.few = func(tail float64) (string, int) { return "trials", further(tail) }
 	f.more = func() *int { return least(ratio.Trials(a, b, Level/2), ratio.TrialsAlike(a, b, Alike, Level/2)) }
 	return f
 }
@@ -218,18 +230,26 @@ func concludeOn(figures []*Figure, most float64) (regressions int) {
 		}
 	}
 	change, bad := Discover(changes, Level), Discover(worse, Alarm)
+	found := 0
+	for _, p := range changes {
+		if p <= change {
+			found++
+		}
+	}
+	next := Level * float64(found+1) / float64(max(1, len(changes))) / 2 // the tail of one more discovery
 	for _, f := range figures {
 		if f.judged && f.of.Judged && f.worse <= bad {
 			f.Regression = true
 			regressions++
 		}
-		f.decide(change, most)
+		f.decide(change, next, most)
 	}
 	return regressions
 }
 
-// decide gives a figure its verdict: differences are those whose chance is not above cut.
-func (f *Figure) decide(cut, most float64) {
+// decide gives a figure its verdict: differences are those whose chance is not above cut. A
+// further one would need an interval of the tail next.
+func (f *Figure) decide(cut, next, most float64) {
 	better := f.known.More(1) != f.of.LessIsBest()
 	switch {
 	case f.known.Scope == ratio.Nothing:
@@ -247,8 +267,23 @@ func (f *Figure) decide(cut, most float64) {
 	}
 	if f.Verdict != CannotTell && f.Verdict != TooNoisy {
 		f.Repeats, f.Why = nil, ""
+	} else if f.few != nil {
+		f.lack(next)
 	}
 	f.shift()
+}
+
+// lack finds words for a difference that is far beyond its noise and not certain at a tail.
+func (f *Figure) lack(tail float64) {
+	what, n := f.few(tail)
+	if n == 0 {
+		return
+	}
+	f.tooFew, f.Repeats, f.Why = fmt.Sprintf("too few %s: %d more", what, n), nil, ""
+	if f.known.Scope != ratio.Runs {
+		n += f.trials
+		f.Repeats = &n
+	}
 }
 
 // Discover is the bound of the chances (p-values) that are discoveries at a false

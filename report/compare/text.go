@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -60,7 +61,7 @@ func (c *Comparison) Summary() string {
 	if len(c.Cells) == 0 {
 		return c.Nothing()
 	}
-	cells, noisy := 0, 0
+	cells, noisy, few := 0, 0, 0
 	for _, cell := range c.Cells {
 		for _, f := range cell.Figures {
 			if f.Regression {
@@ -68,13 +69,19 @@ func (c *Comparison) Summary() string {
 				break
 			}
 		}
-		if cell.Verdict == TooNoisy {
+		switch {
+		case cell.lacks() != nil:
+			few++
+		case cell.Verdict == TooNoisy:
 			noisy++
 		}
 	}
 	holes := ""
+	if few > 0 {
+		holes = "; too few trials to tell in " + humanize.Plural(few, "cell")
+	}
 	if n := c.Holes(); n > 0 {
-		holes = fmt.Sprintf("; %s of both plans could not be compared", humanize.Plural(n, "cell"))
+		holes += fmt.Sprintf("; %s of both plans could not be compared", humanize.Plural(n, "cell"))
 	}
 	if c.MaxRegression == 0 {
 		return humanize.Plural(len(c.Cells), "cell") + " compared" + holes
@@ -135,7 +142,18 @@ func brief(v string) string {
 }
 
 // told says whether a cell has a line of its own.
-func (c *Cell) told() bool { return c.Verdict == Faster || c.Verdict == Slower }
+func (c *Cell) told() bool { return c.Verdict == Faster || c.Verdict == Slower || c.lacks() != nil }
+
+// lacks returns the first judged figure whose difference is far beyond its noise and is not
+// told; nil for none.
+func (c *Cell) lacks() *Figure {
+	for i := range c.Figures {
+		if f := &c.Figures[i]; f.of.Judged && f.tooFew != "" {
+			return f
+		}
+	}
+	return nil
+}
 
 func (c *Comparison) table(b *strings.Builder, verbose bool) {
 	var shown []Metric
@@ -246,6 +264,9 @@ func (c *Cell) said() string {
 	if by != "" {
 		return by
 	}
+	if f := c.lacks(); f != nil && !f.of.Shown {
+		return fmt.Sprintf("%s (%s %s)", c.Verdict, f.of.Title, f.tooFew)
+	}
 	return string(c.Verdict)
 }
 
@@ -264,8 +285,9 @@ func (c *Cell) rest() [][]string {
 	return rows
 }
 
-// Word is the verdict on a figure in the words of its metric.
-func (f *Figure) Word() string { return f.of.word(f.Verdict) }
+// Word is the verdict on a figure in the words of its metric, or how much there is too
+// little of to tell a difference that is far beyond its noise.
+func (f *Figure) Word() string { return cmp.Or(f.tooFew, f.of.word(f.Verdict)) }
 
 // Share says whether the figure is a share, of which Ratio is a difference.
 func (f *Figure) Share() bool { return f.of.Share }
@@ -274,7 +296,7 @@ func (f *Figure) Share() bool { return f.of.Share }
 // why there is no more to say.
 func (f *Figure) Words() string {
 	text := f.Word()
-	if f.Repeats != nil {
+	if f.Repeats != nil && f.tooFew == "" {
 		text += fmt.Sprintf(", %d trials would tell", *f.Repeats)
 	}
 	if f.Why != "" {
@@ -290,7 +312,7 @@ func (f *Figure) text() string {
 		return "-"
 	}
 	if f.Verdict == CannotTell || f.Verdict == TooNoisy {
-		return values + "  ~"
+		return values + "  " + cmp.Or(f.tooFew, "~")
 	}
 	return values + "  " + f.Apart()
 }

@@ -88,22 +88,26 @@ func (m Measure) ratio(p, best *Point, tail float64) ratio.Ratio {
 // rank puts places in order, the best first, and says how much worse than it the
 // others are, as far as that can be told. The level is shared over all pairs, since the
 // first place is not known before. It returns whether any place is certainly worse than
-// the first, and if none is, how many trials of each would tell; 0 if unknown.
+// the first, and if none is, how many trials of each would tell; 0 if unknown, or if a
+// place says it.
 func rank(places []Place, m Measure) (apart bool, trials int) {
 	slices.SortStableFunc(places, func(a, b Place) int { return m.compare(a.Value, b.Value) })
-	n := len(places)
+	n, lacks := len(places), false
 	tail := level / float64(n*(n-1))
 	for i := 1; i < n; i++ {
 		p := &places[i]
 		p.Interval = m.ratio(p.Point, places[0].Point, tail)
 		if p.Interval.More(1) {
 			p.Ratio, apart = p.Interval.Value, true
+		} else {
+			p.More = ratio.More(p.Point.Estimates(m), places[0].Point.Estimates(m), tail)
+			lacks = lacks || p.More > 0
 		}
 	}
 	switch {
 	case apart:
 		places[0].Ratio = 1
-	case n > 1:
+	case n > 1 && !lacks:
 		trials = ratio.Trials(places[0].Point.Estimates(m), places[n-1].Point.Estimates(m), tail)
 	}
 	return apart, trials

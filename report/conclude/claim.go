@@ -74,6 +74,9 @@ type Place struct {
 	// Ratio is how many times worse than the first place this one certainly is, 1 for
 	// the first; 0 where the two cannot be told apart.
 	Ratio float64
+	// More is how many further trials of each would tell it from the first place, where the
+	// two are far beyond their noise and too few tell it; else 0.
+	More int
 	// Interval is that of the ratio to the first place, with 95 % shared over all pairs;
 	// of a sweet spot that of its share of the most, whose ends hold with 95 % each.
 	Interval ratio.Ratio

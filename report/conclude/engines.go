@@ -168,14 +168,14 @@ func (p *Point) why() string {
 	return p.Outcome()
 }
 
-// Ranks are how much worse each point is than the best of a measure, 0 for those that
-// cannot be told from it; it has none for points that are not ranked.
-func (c *Comparison) Ranks(m Measure) map[*Point]float64 {
-	ranks := map[*Point]float64{}
+// Ranks are the places of the points in the ranking by a measure; it has none for points that
+// are not ranked.
+func (c *Comparison) Ranks(m Measure) map[*Point]Place {
+	ranks := map[*Point]Place{}
 	for _, claim := range c.Claims {
 		if claim.Measure == m {
 			for _, p := range claim.Places {
-				ranks[p.Point] = p.Ratio
+				ranks[p.Point] = p
 			}
 		}
 	}

@@ -59,7 +59,7 @@ var Rules = []string{
 	fmt.Sprintf("jitter zone: the p95 of TTFT or TPOT is more than %.0f times its p50 (and above %.0f ms), which is reported and decides nothing", jitterBound, jitterFloorMS),
 	fmt.Sprintf("sweet spot: of the acceptable cells that differ in concurrency or request rate alone, the one of the least load from which on up to the most tokens/s each gives certainly (at %.0f %%) %.0f %% of what any of them gives; its line names those not distinguishable from the best", 100*(1-level), 100*kneeShare),
 	"hole: a cell with an INVALID, failed, pending or undecided trial. A sweet spot is not decided if a hole is below it, next above it or next above a cell that may have the most tokens/s; the best cell of a side is not decided if a hole is next above it",
-	fmt.Sprintf("one side is worse than another if the %.0f %% interval of their ratio says so: of the differences between trials of one number, or within the trials if there is one of each; ~ is not distinguishable", 100*(1-level)),
+	fmt.Sprintf("one side is worse than another if the %.0f %% interval of their ratio says so: of the differences between trials of one number, or within the trials if there is one of each; ~ is not distinguishable, and a difference of four standard errors or more says how many trials more would tell it", 100*(1-level)),
 	"sides are ranked at equal load, or each at its best of the loads that all of them were given; engines and servers with the finding " + finding.ContentUnrepresentative.String() + " are not ranked",
 }
 

@@ -73,7 +73,7 @@ func claimed(e *experiment, claims []conclude.Claim) map[string]statement {
 			s.loads = c.Loads
 		}
 		for _, p := range c.Places {
-			s.places = append(s.places, place{side: p.Side, cell: p.Cell, value: p.Value, ratio: p.Ratio})
+			s.places = append(s.places, place{side: p.Side, cell: p.Cell, value: p.Value, ratio: p.Ratio, lacks: p.More > 0})
 		}
 		for _, l := range c.Left {
 			switch {
@@ -164,6 +164,9 @@ func differ(w, g statement, tol tolerance) string {
 		// Whether the first is better than any is not said of it where some are left out.
 		if (p.ratio > 0) != (o.ratio > 0) && (i > 0 || !short) {
 			return fmt.Sprintf("whether %s can be told apart", p.side)
+		}
+		if p.lacks != o.lacks {
+			return fmt.Sprintf("whether %s lacks trials", p.side)
 		}
 		if i != j && !near(p.value, w.places[j].value, max(tol.value, 1e-12)) {
 			return "the order"

@@ -287,7 +287,7 @@ func (e *experiment) varies(i int) bool {
 	return slices.ContainsFunc(e.cells, func(c *cell) bool { return c.values[i] != e.cells[0].values[i] })
 }
 
-var timesRead = regexp.MustCompile(`  (?:([0-9.]+|>999)x|~)$`)
+var timesRead = regexp.MustCompile(`  (?:([0-9.]+|>999)x|~|too few (?:trials|launches): [0-9]+ more)$`)
 
 // engineTable holds the ratios of the table of engines.
 func engineTable(tables []tableRead, want map[string]statement) []string {
@@ -310,7 +310,7 @@ func engineTable(tables []tableRead, want map[string]statement) []string {
 				}
 				ranks++
 				k := slices.IndexFunc(s.places, func(p place) bool { return p.side == t.rows[0][j+1] })
-				if k < 0 || (m[1] == "") != (s.places[k].ratio == 0) || m[1] != "" && !near(readRatio(m[1]), readable(s.places[k].ratio), rounded.ratio) {
+				if k < 0 || (m[1] == "") != (s.places[k].ratio == 0) || strings.HasPrefix(m[0], "  too few ") != s.places[k].lacks || m[1] != "" && !near(readRatio(m[1]), readable(s.places[k].ratio), rounded.ratio) {
 					return []string{fmt.Sprintf("%s, %s: %s of %+v", row[0], t.rows[0][j+1], text, s)}
 				}
 			}
@@ -347,7 +347,10 @@ func gpuTables(tables []tableRead, want map[string]statement) []string {
 			value, _ := strconv.ParseFloat(number, 64)
 			load, _ := strconv.ParseFloat(row[2], 64) // "-" where the plan does not vary it
 			k := slices.IndexFunc(s.places, func(p place) bool { return p.side == row[0] })
-			if k >= 0 && (mark == "~") != (s.places[k].ratio == 0 && (i > 0 || s.answer == aTied)) {
+			if k >= 0 && strings.HasPrefix(mark, "too few ") != s.places[k].lacks {
+				return []string{fmt.Sprintf("%q of %+v", row, s)}
+			}
+			if k >= 0 && (mark != "") != (s.places[k].ratio == 0 && (i > 0 || s.answer == aTied)) {
 				return []string{fmt.Sprintf("%q of %+v", row, s)}
 			}
 			if k < 0 || load != s.places[k].load || !near(value, s.places[k].value, rounded.value) {

@@ -133,6 +133,27 @@ func (f figure) behind(c, best *cell, sides int) float64 {
 	return 0
 }
 
+// lacks says whether a cell is further from the best than four standard errors, which trials
+// enough would tell.
+func (f figure) lacks(c, best *cell) bool {
+	a, b := c.sideOf(f), best.sideOf(f)
+	if a.center() < b.center() {
+		a, b = b, a
+	}
+	const tail = 0.025
+	distance, down, _ := a.minus(b, tail)
+	n, m, df := float64(len(a.logs)), float64(len(b.logs)), 9.0
+	switch {
+	case n == 1 || m == 1:
+	case a.same(b):
+		df = n - 1
+	default:
+		x, y := a.squares()/(n-1)/n, b.squares()/(m-1)/m
+		df = math.Pow(x+y, 2) / (x*x/(n-1) + y*y/(m-1))
+	}
+	return down > 0 && !math.IsInf(down, 0) && distance >= 4*down/student(1-tail, df)
+}
+
 // A row of loads has the spread of all its cells together.
 type together struct {
 	sides []side

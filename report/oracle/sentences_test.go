@@ -194,6 +194,7 @@ func readPlaces(text string) []place {
 		p := place{side: m[1]}
 		p.value, _ = strconv.ParseFloat(m[2], 64)
 		p.load, _ = strconv.ParseFloat(m[3], 64)
+		p.lacks = strings.Contains(m[4], "too few ")
 		if r := ratioRead.FindStringSubmatch(m[4]); r != nil {
 			p.ratio = readRatio(r[1])
 		}

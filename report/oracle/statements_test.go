@@ -29,7 +29,8 @@ type place struct {
 	load  float64
 	value float64
 	ratio float64
-	more  int // of a place that is read: so many more are not said
+	lacks bool // trials: it is far from the first, and not told from it
+	more  int  // of a place that is read: so many more are not said
 }
 
 // The questions and the answers.
@@ -216,6 +217,7 @@ func (s *statement) ranked(f figure, sides map[string]*cell) {
 		p := &s.places[i]
 		if i > 0 && f.column != "" {
 			p.ratio = f.behind(sides[p.side], sides[s.places[0].side], len(s.places))
+			p.lacks = p.ratio == 0 && f.lacks(sides[p.side], sides[s.places[0].side])
 			apart = apart || p.ratio > 0
 		}
 	}

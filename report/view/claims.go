@@ -254,8 +254,8 @@ func ranking(c conclude.Claim) string {
 		var notes []string
 		if p.Ratio > 0 {
 			notes = append(notes, worse(p, c.Measure.How()))
-		} else if c.Answer != conclude.Tied {
-			notes = append(notes, same)
+		} else if c.Answer != conclude.Tied || p.More > 0 {
+			notes = append(notes, unapart(p, c.Measure))
 		}
 		if n := len(p.Point.Trials); len(p.Rows) < n {
 			notes = append(notes, fmt.Sprintf("%d of %s", len(p.Rows), humanize.Plural(n, "trial")))
@@ -334,8 +334,8 @@ func compared(c conclude.Claim) string {
 		case i == 0:
 		case p.Ratio > 0:
 			text += " (" + worse(p, c.Measure.How()) + ")"
-		case c.Measure.Name != "" && c.Answer != conclude.Tied:
-			text += " (" + same + ")"
+		case c.Measure.Name != "" && (c.Answer != conclude.Tied || p.More > 0):
+			text += " (" + unapart(p, c.Measure) + ")"
 		}
 		parts = append(parts, text)
 	}
@@ -386,14 +386,24 @@ func times(r float64) string {
 	return fmt.Sprintf("%.2fx", r)
 }
 
-// same is said of a side that cannot be told from the best.
-const same = "~"
+// unapart is said of a side that is not told from the best: that it cannot be, or where the
+// two are far apart, how many trials it lacks.
+func unapart(p conclude.Place, m conclude.Measure) string {
+	switch {
+	case p.More == 0:
+		return "~"
+	case m.Lasting:
+		return fmt.Sprintf("too few launches: %d more", p.More)
+	}
+	return fmt.Sprintf("too few trials: %d more", p.More)
+}
 
 // tied is said of sides none of which can be told from the best.
 func tied(c conclude.Claim) string {
 	known := slices.ContainsFunc(c.Places, func(p conclude.Place) bool { return p.Interval.Scope != "" })
+	far := slices.ContainsFunc(c.Places, func(p conclude.Place) bool { return p.More > 0 })
 	switch {
-	case known:
+	case known && !far:
 		return "not distinguishable: "
 	case c.Measure.Lasting:
 		return "not ranked, too few launches: "

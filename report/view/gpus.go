@@ -26,7 +26,7 @@ func bestTable(c conclude.Claim) draw.Grid {
 	for i, p := range c.Places {
 		value := humanize.Figure(p.Value)
 		if p.Ratio == 0 && (i > 0 || c.Answer == conclude.Tied) {
-			value += "  " + same
+			value += "  " + unapart(p, c.Measure)
 		}
 		usd, _ := p.Point.Figure(conclude.Measure{Column: col.USDPerHour})
 		user := conclude.Measure{Column: col.P50UserTokS}

@@ -41,10 +41,10 @@ func (v *View) enginesTable(c *conclude.Comparison) draw.Grid {
 		ranked := c.Ranks(m)
 		line(m.Name, func(p *conclude.Point) string {
 			rank := ""
-			if r, ok := ranked[p]; ok && r > 0 {
-				rank = times(r)
+			if r, ok := ranked[p]; ok && r.Ratio > 0 {
+				rank = times(r.Ratio)
 			} else if ok {
-				rank = same
+				rank = unapart(r, m)
 			}
 			return measured(p, m, rank)
 		})

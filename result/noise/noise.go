@@ -165,6 +165,29 @@ func (s Spread) Floor(base, head int, paired bool, tail float64) float64 {
 	return math.Expm1(s.half(base, head, paired, tail))
 }
 
+// More returns how many further runs in the file would tell two such runs apart whose
+// logarithms are a distance apart, beyond any doubt but for the few runs that the spread
+// is known by; 0 if the noise itself may be as large.
+func (s Spread) More(distance float64, base, head int, paired bool, tail float64) int {
+	error, df := s.Error(base, head, paired)
+	if distance = math.Abs(distance); error <= 0 || distance < beyond*error {
+		return 0
+	}
+	for n := 1; n <= mostRuns; n++ {
+		if quantile.Student(1-tail, df+float64(n))*error < distance {
+			return n
+		}
+	}
+	return 0
+}
+
+// beyond is how many standard errors make a difference that is far beyond its noise, and
+// mostRuns the largest number of runs that is suggested.
+const (
+	beyond   = 4
+	mostRuns = 50
+)
+
 func (s Spread) half(base, head int, paired bool, tail float64) float64 {
 	error, df := s.Error(base, head, paired)
 	return quantile.Student(1-tail, df) * error

@@ -106,3 +106,23 @@ func TestParse(t *testing.T) {
 		}
 	}
 }
+
+// TestSpread_More holds that a distance far beyond the noise, which too few runs tell, is told
+// by as many more as are named, and that nothing is named where the noise may be as large.
+func TestSpread_More(t *testing.T) {
+	t.Parallel()
+	const tail = 0.025
+	s := Spread{Runs: 2, Trials: 6, PerRun: 3, Between: 0.02, BetweenDF: 1}
+	far := math.Log(1.3)
+	n := s.More(far, 3, 3, false, tail)
+	if n == 0 || s.Ratio(far, 3, 3, false, tail).More(1) {
+		t.Fatalf("%d more runs, %+v", n, s.Ratio(far, 3, 3, false, tail))
+	}
+	s.Runs, s.BetweenDF = s.Runs+n, s.BetweenDF+float64(n)
+	if !s.Ratio(far, 3, 3, false, tail).More(1) {
+		t.Errorf("%d more runs do not tell", n)
+	}
+	if n := s.More(math.Log(1.05), 3, 3, false, tail); n != 0 {
+		t.Errorf("within the noise: %d", n)
+	}
+}

@@ -76,12 +76,48 @@ func TestPool(t *testing.T) {
 // whose trials are all equal among such.
 func TestPool_few(t *testing.T) {
 	t.Parallel()
-	all := []*Difference{{variance: 1, each: 1, df: 2}, {variance: 4, each: 1, df: 2}, {variance: 2, each: 1, df: 2}, {each: 1, df: 2}}
+	all := []*Difference{{variance: 1, trials: [2]int{1}, df: 2}, {variance: 4, trials: [2]int{1}, df: 2}, {variance: 2, trials: [2]int{1}, df: 2}, {trials: [2]int{1}, df: 2}}
 	want := []Difference{*all[0], *all[1], *all[2], *all[3]}
 	Pool(all)
 	for i := range all {
 		if *all[i] != want[i] {
 			t.Errorf("%d: %+v, want %+v", i, *all[i], want[i])
 		}
+	}
+}
+
+// TestMore holds that as many further trials as are said tell two cells apart in at least
+// 7 of 10 cases, and that nothing is said of what may be noise.
+func TestMore(t *testing.T) {
+	t.Parallel()
+	const tail, grids = 0.001, 500
+	random := rand.New(rand.NewPCG(20261129, 1))
+	for name, first := range map[string]int{"pairs": 0, "no pairs": 1000} { // number of the first trial of b
+		said, told := 0, 0
+		for range grids {
+			far := math.Exp(5*random.Float64() - 1) // 0.4 to 50 standard deviations
+			var a, b []Trial
+			for i := range 2 + mostTrials {
+				a = append(a, Trial{Number: i, Value: e(0.1 * (far + random.NormFloat64()))})
+				b = append(b, Trial{Number: first + i, Value: e(0.1 * random.NormFloat64())})
+			}
+			tells := func(n int) bool { r := Of(a[:n], b[:n], tail); return r.More(1) || r.Less(1) }
+			if n := More(a[:2], b[:2], tail); n > 0 && !tells(2) {
+				said++
+				if tells(2 + n) {
+					told++
+				}
+			}
+		}
+		t.Logf("%s: said of %d, right in %d", name, said, told)
+		if said < grids/4 || told < 7*said/10 {
+			t.Errorf("%s: said of %d, right in %d", name, said, told)
+		}
+	}
+	if n := More(single(5, 3, 8), single(1, 0.7, 1.4), 1e-6); n == 0 {
+		t.Error("of one trial of each that are far apart: none")
+	}
+	if n := More(single(1.2, 1, 1.5), single(1, 0.7, 1.4), tail) + More(single(5, 0, 0), single(1, 0, 0), tail) + More(nil, single(1, 0.9, 1.1), tail); n != 0 {
+		t.Errorf("of noise, of no interval and of nothing: %d", n)
 	}
 }

@@ -238,6 +238,7 @@ func within(distance float64, a, b [2]float64) Ratio {
 const (
 	batchesDF = 9
 	batchesT  = 2.262157
+	oneSided  = 0.025 // of a 95 % interval
 )
 
 // ends are how far the logarithm of a cell may be below its estimate, and above it.
