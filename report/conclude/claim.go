@@ -89,6 +89,9 @@ type Left struct {
 	Why    string // in words
 	Hole   bool   // the reason is a hole: a run without it may decide otherwise
 	Points []*Point
+	// Best is the point of a side with a hole that has the best figure of those known; nil if
+	// none has one.
+	Best *Point
 }
 
 // Cells are the ids of the cells that are the reason.
@@ -134,7 +137,7 @@ func (l *Series) loadClaims() []Claim {
 	}
 	switch spot := chosen.spot; {
 	case len(chosen.holes) > 0:
-		c.Answer, c.Left = NotDecided, []Left{{Why: say(chosen.holes), Hole: true, Points: chosen.holes}}
+		c.Answer, c.Left = NotDecided, []Left{{Why: say(chosen.holes), Hole: true, Points: chosen.holes, Best: known(l.Points, m)}}
 		most, _ := peak(l.Points, m, (*Point).passes)
 		if all := choose(l.Points, m, (*Point).passes); most != nil && slices.Equal(all.tied, []*Point{most}) {
 			return []Claim{c, {Question: AskBest, About: l.Name, Measure: m, Answer: Decided, Places: []Place{most.place("", m)}}}
@@ -223,7 +226,7 @@ func (sh *Shape) bests(q Question, m Measure) Claim {
 		case best != nil:
 			c.Places = append(c.Places, best.place(d.Name, m))
 		case len(holes) > 0:
-			c.Left = append(c.Left, Left{Side: d.Name, Why: say(holes), Hole: true, Points: holes})
+			c.Left = append(c.Left, Left{Side: d.Name, Why: say(holes), Hole: true, Points: holes, Best: known(d.at(c.Loads), m)})
 		default:
 			c.Left = append(c.Left, Left{Side: d.Name, Why: "no cell meets every objective"})
 		}

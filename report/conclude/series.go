@@ -111,6 +111,24 @@ func peak(points []*Point, m Measure, may func(*Point) bool) (best *Point, holes
 	return points[at], nil
 }
 
+// known is the point with the best figure among those that have one and miss no objective;
+// nil if none has.
+func known(points []*Point, m Measure) (best *Point) {
+	for _, p := range points {
+		v, ok := p.Figure(m)
+		if !ok || p.Verdict == Missed {
+			continue
+		}
+		if best != nil {
+			if most, _ := best.Figure(m); m.compare(v, most) >= 0 {
+				continue
+			}
+		}
+		best = p
+	}
+	return best
+}
+
 // sweetSpot chooses among the acceptable points. Holes below the spot, next above it and
 // next above any that may be the most, of acceptable points or of all that pass, leave it
 // not decided.

@@ -56,6 +56,9 @@ func (sh *Shape) at(of *Point) []Claim {
 	for _, m := range []Measure{FirstToken, UserPerDollar} {
 		c := base
 		c.Measure, c.Left = m, slices.Clone(base.Left)
+		for i := range c.Left {
+			c.Left[i].Best = known(c.Left[i].Points, m)
+		}
 		for _, side := range sides {
 			if _, ok := side.Point.Figure(m); ok {
 				c.Places = append(c.Places, side.Point.place(side.Side, m))

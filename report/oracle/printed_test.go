@@ -338,7 +338,7 @@ func gpuTables(tables []tableRead, want map[string]statement) []string {
 		s := want[statement{question: qGPUBest, about: about, figure: carries.id()}.key()]
 		for i, row := range t.rows[1:] {
 			if i >= len(s.places) {
-				if open := strings.Contains(row[3], "not decided"); open != slices.Contains(s.open, row[0]) {
+				if open := row[3] == "? not decided" || strings.HasPrefix(row[6], "? "); open != slices.Contains(s.open, row[0]) {
 					return []string{fmt.Sprintf("%q of %+v", row, s)}
 				}
 				continue

@@ -52,6 +52,7 @@ func TestRenderers(t *testing.T) {
 		d.answer()
 		d.junit()
 		d.bench()
+		d.headlines()
 		if n%5 == 0 || slow.Tests { // which takes longest
 			d.page()
 		}
@@ -60,7 +61,7 @@ func TestRenderers(t *testing.T) {
 		}
 	}
 	// A check that nothing comes to holds nothing.
-	for _, what := range []string{"entry", "best", "best of several", "tally", "INVALID", "FAILED", "NO START", "SLO", "claim", "case failed", "case error", "case skipped", "sentence", "bench decided", "bench open"} {
+	for _, what := range []string{"entry", "best", "best of several", "tally", "INVALID", "FAILED", "NO START", "SLO", "claim", "case failed", "case error", "case skipped", "sentence", "headline", "open headline", "bench decided", "bench open"} {
 		if seen[what] < 5 {
 			t.Errorf("%q was looked at %d times in %d runs", what, seen[what], runs)
 		}
@@ -415,6 +416,48 @@ func (d *drawn) bench() {
 		}
 		if !strings.Contains(text, "\n"+want) {
 			d.add("bench", "not found: %q in\n%s", want, text)
+		}
+	}
+}
+
+// headlines name no server as the best for some work while another one is not decided: then
+// one sentence has all of them.
+func (d *drawn) headlines() {
+	open, spots := d.Headlines()
+	statements := d.e.statements()
+	for _, cells := range d.e.group(func(a axis) bool { return !a.server && !isAmount(a.name) }) {
+		var labels, sides []string
+		undecided := 0
+		servers, names := split(cells, func(c *cell) string { return c.text(func(a axis) bool { return a.server }) })
+		for _, name := range names {
+			about := servers[name][0].text(func(a axis) bool { return !isAmount(a.name) })
+			for _, s := range statements {
+				if s.question != qSweet || s.about != about || s.answer == aNone {
+					continue
+				}
+				sides = append(sides, name)
+				if s.answer == aOpen {
+					undecided++
+				}
+				for _, c := range servers[name] {
+					labels = append(labels, ": "+c.label()+": ")
+				}
+			}
+		}
+		d.seen["headline"] += len(spots)
+		if undecided == 0 || len(sides) < 2 {
+			continue
+		}
+		d.seen["open headline"]++
+		for _, s := range spots {
+			if slices.ContainsFunc(labels, func(l string) bool { return strings.Contains(s, l) }) {
+				d.add("headlines", "%q, and %d of %q are open", s, undecided, sides)
+			}
+		}
+		if !slices.ContainsFunc(open, func(s string) bool {
+			return !slices.ContainsFunc(sides, func(side string) bool { return !strings.Contains(s, side+" (") })
+		}) {
+			d.add("headlines", "%q do not name all of %q", open, sides)
 		}
 	}
 }

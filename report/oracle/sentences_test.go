@@ -219,7 +219,10 @@ func untied(text string) (places []place, answer string) {
 }
 
 // commas cuts a list at the commas that are in no brackets.
-func commas(text string) []string {
+func commas(text string) []string { return outside(text, ",") }
+
+// outside cuts a text at what is in no brackets.
+func outside(text, by string) []string {
 	var parts []string
 	depth, from := 0, 0
 	for i, c := range text {
@@ -228,11 +231,34 @@ func commas(text string) []string {
 			depth++
 		case c == ')':
 			depth--
-		case c == ',' && depth == 0:
-			parts, from = append(parts, strings.TrimSpace(text[from:i])), i+1
+		case depth == 0 && i >= from && strings.HasPrefix(text[i:], by):
+			parts, from = append(parts, strings.TrimSpace(text[from:i])), i+len(by)
 		}
 	}
 	return append(parts, strings.TrimSpace(text[from:]))
+}
+
+// holeRead is what keeps a side from being decided.
+var holeRead = regexp.MustCompile(`INVALID|failed|did not start|pending|undecided|not measured`)
+
+// readBetween are the sides of "A (263 at concurrency=8; concurrency 16 INVALID) and B (141)":
+// those that are open, and the places of the others.
+func readBetween(text string) (open []string, places []place) {
+	for _, list := range outside(text, " and ") {
+		for _, part := range commas(list) {
+			side, what, _ := strings.Cut(strings.TrimSuffix(part, ")"), " (")
+			figure, note, _ := strings.Cut(what, "; ")
+			switch {
+			case holeRead.MatchString(what):
+				open = append(open, side)
+			case what == "":
+				places = append(places, place{side: side})
+			default:
+				places = append(places, readPlaces(side+" "+figure+" ("+note+")")...)
+			}
+		}
+	}
+	return open, places
 }
 
 func readEngines(items []entry, add func(statement)) {
@@ -282,7 +308,7 @@ var head = regexp.MustCompile(`^(?:(.*?)(?:, )?)?(each at its best of )?(?:(conc
 func readComparison(line string) statement {
 	names := map[string]string{waits.name: waits.id(), feels.name: feels.id(), carries.name: carries.id(), costs.name: costs.id()}
 	m := head.FindStringSubmatch(line)
-	if strings.HasPrefix(line, "not decided: ") || strings.HasPrefix(line, "not comparable") {
+	if strings.HasPrefix(line, "not decided: ") || strings.HasPrefix(line, "not decided between ") || strings.HasPrefix(line, "not comparable") {
 		m = make([]string, 6) // of no load, and by nothing
 	}
 	if m == nil {
@@ -296,14 +322,24 @@ func readComparison(line string) statement {
 		load, _ := strconv.ParseFloat(v, 64) // 0 if the plan does not vary it
 		s.loads = append(s.loads, load)
 	}
-	for part := range strings.SplitSeq(line[len(m[0]):], "; ") {
+	for _, part := range outside(line[len(m[0]):], "; ") {
+		if rest, ok := strings.CutPrefix(part, "not decided between "); ok {
+			s.answer = aOpen
+			s.open, s.places = readBetween(rest)
+			continue
+		}
 		what, rest, _ := strings.Cut(part, ": ")
+		if strings.HasPrefix(what, "behind ") {
+			for _, one := range commas(rest) {
+				s.places = append(s.places, readPlaces(one)...)
+			}
+			s.places[0].ratio = 1
+			continue
+		}
 		switch what {
 		case "not decided":
 			s.answer = aOpen
 			s.open = sidesRead(rest)
-		case "of the others":
-			s.places = readPlaces(rest)
 		case "not ranked":
 			s.left = sidesRead(rest)
 		case "not comparable":

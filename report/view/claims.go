@@ -103,6 +103,68 @@ func (v *View) Spots() []draw.Item {
 	return items
 }
 
+// A contest is servers that were given the same work.
+type contest struct {
+	work  string
+	sides []string // with what each is known to give, and what keeps that from being decided
+	spots []string // of those whose best load is decided
+	open  bool     // a side has none
+}
+
+// Headlines are the sweet spots in a sentence each, or the best load of a server without one.
+// Of servers that were given the same work, one of which is not decided, a single sentence of
+// open names all: none is the best because another is not decided.
+func (v *View) Headlines() (open, spots []string) {
+	if v.Searching() {
+		return nil, nil
+	}
+	cells := map[string]conclude.Cell{}
+	for _, p := range v.Set.Points {
+		cells[About(p.Cell)] = p.Cell
+	}
+	var order []*contest
+	contests := map[string]*contest{}
+	for _, c := range v.Set.Answers(conclude.AskSweetSpot, conclude.AskBest) {
+		cell := cells[c.About]
+		work := cell.Text(func(s conclude.Setting) bool { return !s.Server && !s.Amount })
+		k := contests[work]
+		if k == nil {
+			k = &contest{work: work}
+			contests[work], order = k, append(order, k)
+		}
+		side := func(value float64, why string) {
+			k.sides = append(k.sides, fmt.Sprintf("%s (%s %s%s)", cell.ServerText(), c.Measure.Show(value), conclude.Rates[c.Measure.ID()], why))
+		}
+		switch {
+		case c.Question == conclude.AskBest: // of the side before
+			k.spots = append(k.spots, "Best of those that meet every objective: "+v.spot(c))
+		case c.Answer == conclude.Decided:
+			side(c.Places[0].Value, "")
+			k.spots = append(k.spots, "Sweet spot: "+v.spot(c))
+		case c.Answer == conclude.Tied:
+			side(c.Most, "")
+		case c.Answer == conclude.NotDecided && c.Left[0].Best != nil:
+			value, _ := c.Left[0].Best.Figure(c.Measure)
+			side(value, "; "+c.Left[0].Why)
+			k.open = true
+		case c.Answer == conclude.NotDecided:
+			k.sides = append(k.sides, fmt.Sprintf("%s (%s)", cell.ServerText(), c.Left[0].Why))
+			k.open = true
+		}
+	}
+	for _, k := range order {
+		switch {
+		case !k.open || len(k.sides) < 2:
+			spots = append(spots, k.spots...)
+		case k.work == "":
+			open = append(open, "Best server: "+between(k.sides))
+		default:
+			open = append(open, "Best server for "+k.work+": "+between(k.sides))
+		}
+	}
+	return open, spots
+}
+
 // Edge returns a sentence about the sweet spots of some claims that are at the most load that
 // was tried; "" if none is.
 func Edge(claims []conclude.Claim) string {
@@ -317,19 +379,23 @@ func compared(c conclude.Claim) string {
 	if c.Measure.Name != "" {
 		head = strings.TrimPrefix(head+", "+c.Measure.Name, ", ")
 	}
+	figure := func(p *conclude.Point, value float64) string {
+		if c.Measure.Name == "" {
+			return ""
+		}
+		text := c.Measure.Show(value)
+		if at := conclude.LoadText(p.Cell); own && at != "" {
+			text += " at " + at
+		}
+		return text
+	}
 	var parts, open, left []string
 	for i, p := range c.Places {
 		if i == maxPlaces {
 			parts = append(parts, fmt.Sprintf("and %d more", len(c.Places)-i))
 			break
 		}
-		text := p.Side
-		if c.Measure.Name != "" {
-			text += " " + c.Measure.Show(p.Value)
-		}
-		if at := conclude.LoadText(p.Point.Cell); own && at != "" {
-			text += " at " + at
-		}
+		text := strings.TrimSpace(p.Side + " " + figure(p.Point, p.Value))
 		switch {
 		case i == 0:
 		case p.Ratio > 0:
@@ -340,19 +406,39 @@ func compared(c conclude.Claim) string {
 		parts = append(parts, text)
 	}
 	for _, l := range c.Left {
-		if text := fmt.Sprintf("%s (%s)", l.Side, l.Why); l.Hole {
-			open = append(open, text)
-		} else {
-			left = append(left, text)
+		switch {
+		case !l.Hole:
+			left = append(left, fmt.Sprintf("%s (%s)", l.Side, l.Why))
+		case l.Best == nil:
+			open = append(open, fmt.Sprintf("%s (%s)", l.Side, l.Why))
+		default:
+			value, _ := l.Best.Figure(c.Measure)
+			open = append(open, fmt.Sprintf("%s (%s; %s)", l.Side, figure(l.Best, value), l.Why))
 		}
 	}
 	var text []string
 	switch {
+	case len(open) > 0 && len(parts) > 0 && c.Measure.Name == "":
+		text = append(text, between(append(open, parts...)))
+	case len(open) > 0 && len(parts) > 0:
+		// Those that are certainly behind the first are not the best, whatever the open ones come to.
+		behind := 1
+		for behind < len(c.Places) && behind < maxPlaces && c.Places[behind].Ratio == 0 {
+			behind++
+		}
+		for _, p := range c.Places[:behind] {
+			note := ""
+			if p.More > 0 {
+				note = "; " + unapart(p, c.Measure)
+			}
+			open = append(open, fmt.Sprintf("%s (%s%s)", p.Side, figure(p.Point, p.Value), note))
+		}
+		text = append(text, between(open))
+		if rest := parts[behind:]; len(rest) > 0 {
+			text = append(text, "behind "+c.Places[0].Side+": "+strings.Join(rest, ", "))
+		}
 	case len(open) > 0:
 		text = append(text, "not decided: "+strings.Join(open, ", "))
-		if len(parts) > 0 && c.Measure.Name != "" {
-			text = append(text, "of the others: "+strings.Join(parts, ", "))
-		}
 	case c.Answer == conclude.NotComparable && len(c.Loads) == 0:
 		text = append(text, "not comparable: no load was given to all of them")
 	case c.Answer == conclude.NotComparable && len(parts) == 0:
@@ -373,6 +459,12 @@ func compared(c conclude.Claim) string {
 		return strings.Join(text, "; ")
 	}
 	return head + ": " + strings.Join(text, "; ")
+}
+
+// between says that one of some sides is the best, and that it is not decided which.
+func between(sides []string) string {
+	last := len(sides) - 1
+	return "not decided between " + strings.Join(sides[:last], ", ") + " and " + sides[last]
 }
 
 // times is a ratio for people, up to 999.

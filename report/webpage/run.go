@@ -166,28 +166,25 @@ const maxOpen = 6
 
 // answer chooses at most three sentences of those that state claims.
 func (v *runView) answer(said []view.Said) {
-	var spots, rest []string
+	open, spots := v.Headlines()
+	var rest []string
 	for _, c := range said {
 		text := strings.TrimPrefix(c.About+": "+c.Text, ": ")
 		switch {
 		case c.Answer == conclude.NotDecided, c.Answer == conclude.Tied && c.Question == conclude.AskSweetSpot:
 			v.Open = append(v.Open, text)
 		case c.Answer != conclude.Decided:
-		case c.Question == conclude.AskSweetSpot:
-			spots = append(spots, "Sweet spot: "+c.Text)
 		case c.Question == conclude.AskCost:
 			rest = append(rest, strings.TrimPrefix(c.About+", "+c.Text, ", "))
 		case c.Question == conclude.AskGPUBest:
 			rest = append(rest, text)
-		case c.Question == conclude.AskBest:
-			rest = append(rest, "Best of those that meet every objective: "+c.Text)
 		}
 	}
 	v.Open = some(v.Open, maxOpen)
-	if len(spots) > 3 || len(spots)+len(rest) > 3 && len(rest) > 0 && len(spots) > 1 {
+	if len(spots) > 3 || len(open)+len(spots)+len(rest) > 3 && len(spots) > 1 {
 		spots = []string{fmt.Sprintf("%s decided; each is framed in the grid below", humanize.Plural(len(spots), "sweet spot"))}
 	}
-	v.Answer = append(spots, rest...)
+	v.Answer = slices.Concat(open, spots, rest)
 	v.Answer = v.Answer[:min(3, len(v.Answer))]
 	if len(v.Answer) == 0 {
 		v.Answer = []string{"No sweet spot and no ranking is decided."}

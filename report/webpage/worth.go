@@ -119,14 +119,19 @@ func (v *runView) cost() {
 			Title: "gpu_count x the least whole number of such deployments that together give this many output tokens/s: ceil(wanted / throughput_tok_s). Each deployment carries the load of the cell.",
 		})
 	}
-	for _, p := range v.priced() {
+	points, open := v.priced()
+	for _, p := range points {
 		usd, ok := p.Figure(conclude.TokenCost)
 		if !ok {
 			continue
 		}
-		name := v.names.of(p.Cell, func(conclude.Setting) bool { return true })
-		bars.Bars = append(bars.Bars, chart.Bar{Name: cmp.Or(name, p.Cell.Label), Value: usd, Text: conclude.TokenCost.Show(usd), Title: v.title(p), Cell: v.ID + p.Cell.ID})
-		row := []field{v.name(p)}
+		name := cmp.Or(v.names.of(p.Cell, func(conclude.Setting) bool { return true }), p.Cell.Label)
+		cell := v.name(p)
+		if open[p] { // it may be less at a load that is not decided
+			name, cell.Text = name+" (not decided)", cell.Text+" (not decided)"
+		}
+		bars.Bars = append(bars.Bars, chart.Bar{Name: name, Value: usd, Text: conclude.TokenCost.Show(usd), Title: v.title(p), Cell: v.ID + p.Cell.ID})
+		row := []field{cell}
 		for _, c := range []string{col.USDPer1MOutputTokens, col.USDPerHour, col.JoulesPerOutputToken, col.ThroughputTokS, col.GPUCount} {
 			row = append(row, figureOf(p, c))
 		}
@@ -151,14 +156,24 @@ func gpusFor(p *conclude.Point, load float64) string {
 }
 
 // priced are the cells of which the cost is said: those of the claims about it, or if there
-// are none, the sweet spots and best loads.
-func (v *runView) priced() []*conclude.Point {
-	var points []*conclude.Point
+// are none, the sweet spots and best loads. A side that is not decided has the best that is
+// known of it, and is in open.
+func (v *runView) priced() (points []*conclude.Point, open map[*conclude.Point]bool) {
+	open = map[*conclude.Point]bool{}
 	for _, questions := range [][]conclude.Question{{conclude.AskCost}, {conclude.AskSweetSpot, conclude.AskBest}} {
 		for _, c := range v.Set.Answers(questions...) {
+			add := func(p *conclude.Point, left bool) {
+				if !slices.Contains(points, p) {
+					points = append(points, p)
+				}
+				open[p] = left
+			}
 			for _, place := range c.Places {
-				if !slices.Contains(points, place.Point) {
-					points = append(points, place.Point)
+				add(place.Point, false)
+			}
+			for _, l := range c.Left {
+				if l.Hole && l.Best != nil {
+					add(l.Best, true)
 				}
 			}
 		}
@@ -166,5 +181,5 @@ func (v *runView) priced() []*conclude.Point {
 			break
 		}
 	}
-	return points
+	return points, open
 }
