@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"sweep.dev/sweep/internal/humanize"
+	"sweep.dev/sweep/judge/search"
 	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/report/capacity"
 	"sweep.dev/sweep/result/col"
@@ -50,6 +51,8 @@ type Server struct {
 type Left struct {
 	Name string `json:"name"`
 	Why  string `json:"why"`
+
+	open bool // it may yet be certified
 }
 
 // Of sizes each kind of server of some runs for a load in requests/s. objective chooses
@@ -95,7 +98,8 @@ func add(all []Answer, run *report.Run, c *capacity.Answer, load float64) []Answ
 		why = "no load is certified: " + cmp.Or(c.Reason, "the search has not ended")
 	}
 	if why != "" {
-		all[i].Left = append(all[i].Left, Left{name, why})
+		lost := c.Reason == search.BelowRange || c.Reason == search.ServerFails || c.Of.Axis != col.RequestRate
+		all[i].Left = append(all[i].Left, Left{name, why, !lost})
 		return all
 	}
 	all[i].Servers = append(all[i].Servers, sized(run, c, name, load))
@@ -129,13 +133,25 @@ func count(load, each float64) int { return int(math.Ceil(load/each - 1e-9)) }
 // of all others with their best.
 func (a *Answer) choose() {
 	var priced []*Server
+	simulated := 0
 	for i := range a.Servers {
+		if a.Servers[i].Simulated {
+			simulated++
+		}
 		if a.Servers[i].USDPerHour != nil {
 			priced = append(priced, &a.Servers[i])
 		}
 	}
 	if len(a.Servers) < 2 {
 		a.Why = "there is one kind of server with a certified load"
+		return
+	}
+	if simulated > 0 && simulated < len(a.Servers) {
+		a.Why = "some of them are simulated, and others were measured"
+		return
+	}
+	if at := slices.IndexFunc(a.Left, func(l Left) bool { return l.open }); at >= 0 {
+		a.Why = "that of " + a.Left[at].Name + " is not decided: " + a.Left[at].Why
 		return
 	}
 	if len(priced) < len(a.Servers) {

@@ -18,14 +18,18 @@ type kind struct {
 	edges []float64 // the least load that each card fails at
 	price float64   // of one server, USD per hour; 0 for none
 	axis  string
+
+	most      int // trials before the run stops; 0 is no bound
+	simulated bool
 }
 
 // measured is a run of one search, which has ended.
 func measured(k kind) *report.Run {
 	return reporttest.Searched{
-		Axis: k.axis, GPU: k.gpu, Levels: search.Levels{5, 10, 15, 20, 25, 30}, MaxProbes: 200, Edges: k.edges,
+		Axis: k.axis, GPU: k.gpu, Levels: search.Levels{5, 10, 15, 20, 25, 30}, MaxProbes: 200, Edges: k.edges, Most: k.most,
 		Row: func(_ float64, device int, _ bool) result.Row {
 			row := result.Row{"gpu_count": int64(2), "gpu_uuid": fmt.Sprintf("GPU-%s-%d", k.gpu, device), "conditions_digest": "same"}
+			row["simulated"] = k.simulated
 			if k.price > 0 {
 				row["usd_per_hour"] = k.price
 			}
@@ -36,7 +40,9 @@ func measured(k kind) *report.Run {
 
 func TestOf(t *testing.T) {
 	t.Parallel()
-	rate := func(gpu string, price float64, edges ...float64) kind { return kind{gpu, edges, price, "request_rate"} }
+	rate := func(gpu string, price float64, edges ...float64) kind {
+		return kind{gpu: gpu, edges: edges, price: price, axis: "request_rate"}
+	}
 	for _, c := range []struct {
 		name     string
 		kinds    []kind
@@ -51,7 +57,9 @@ func TestOf(t *testing.T) {
 		{"a gap within the spread", []kind{rate("l4", 1, 25, 20), rate("h100", 1.4, 15, 30)}, 100, []string{"l4 15: 7 servers, 14 GPUs, $7", "h100 10: 10 servers, 20 GPUs, $14"}, "cannot tell: the gap between l4 and h100"},
 		{"no price", []kind{rate("l4", 0, 25, 25), rate("h100", 9, 25, 25)}, 40, []string{"l4 20: 2 servers, 4 GPUs, $-", "h100 20: 2 servers, 4 GPUs, $18"}, "cannot tell: not all have a price"},
 		{"not certified", []kind{rate("l4", 1, 5), rate("h100", 9, 25)}, 40, []string{"h100 20: 2 servers, 4 GPUs, $18", "l4: no load is certified: below_range"}, "cannot tell: there is one kind"},
-		{"users at once", []kind{{"l4", []float64{25}, 1, "concurrency"}}, 40, []string{"l4: its search is of concurrency"}, ""},
+		{"one is not decided", []kind{rate("l4", 1, 25, 20), rate("h100", 9, 25, 30), {gpu: "h200", edges: []float64{30}, price: 1, axis: "request_rate", most: 1}}, 40, []string{"l4 15: 3 servers, 6 GPUs, $3", "h100 20: 2 servers, 4 GPUs, $18", "h200: no load is certified"}, "cannot tell: that of h200 is not decided"},
+		{"one is simulated", []kind{rate("l4", 1, 25, 20), {gpu: "h100", edges: []float64{25, 30}, price: 9, axis: "request_rate", simulated: true}}, 40, []string{"l4 15: 3 servers, 6 GPUs, $3", "h100 20: 2 servers, 4 GPUs, $18"}, "cannot tell: some of them are simulated"},
+		{"users at once", []kind{{gpu: "l4", edges: []float64{25}, price: 1, axis: "concurrency"}}, 40, []string{"l4: its search is of concurrency"}, ""},
 	} {
 		var runs []*report.Run
 		for _, k := range c.kinds {

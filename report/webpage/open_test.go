@@ -37,3 +37,24 @@ cell sglang 16
 		t.Errorf("costs of %q", got)
 	}
 }
+
+// TestCost_work holds that cells of different work are in charts of their own, in which no
+// other is cheaper.
+func TestCost_work(t *testing.T) {
+	t.Parallel()
+	v := viewOf(reporttest.MadeUp(t, `axes engine! max_tokens concurrency
+cell vllm 64 1
+  ok tok=100 n=200 usd=2.5
+cell vllm 64 8
+  ok tok=263 n=200 usd=1.1
+cell vllm 1024 1
+  ok tok=200 n=200 usd=1.2
+cell vllm 1024 8
+  ok tok=900 n=200 usd=0.3
+`), "")
+	for i, want := range []string{"max_tokens=64", "max_tokens=1024"} {
+		if len(v.Cost) != 2 || v.Cost[i].Title != "Cost of a million output tokens: "+want || len(v.Cost[i].Table.Rows) != 1 {
+			t.Fatalf("%d charts: %+v", len(v.Cost), v.Cost)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/report/chart"
@@ -109,8 +110,17 @@ func eligible(p *conclude.Point) bool {
 // wanted are the loads for which GPUs are counted, in output tokens/s.
 var wanted = []float64{1e3, 1e4, 1e5}
 
-// cost draws the price of a token, of each server at the cell that a claim has.
+// cost draws the price of a token for each kind of request, of each server at the cell that a
+// claim has: what a long answer costs and what a short one does is no ranking.
 func (v *runView) cost() {
+	points, open := v.priced()
+	all := conclude.Group(points, func(p *conclude.Point) string { return v.names.request(p.Cell) })
+	for _, shape := range all[:min(maxShapes, len(all))] {
+		v.costOf(shape, open)
+	}
+}
+
+func (v *runView) costOf(shape *conclude.Series, open map[*conclude.Point]bool) {
 	bars := chart.Bars{Title: "Cost of a million output tokens", Unit: "usd_per_1m_output_tokens: lower is better"}
 	t := v.table("cell", col.USDPer1MOutputTokens, col.USDPerHour, col.JoulesPerOutputToken, col.ThroughputTokS, col.GPUCount)
 	for _, w := range wanted {
@@ -119,8 +129,7 @@ func (v *runView) cost() {
 			Title: "gpu_count x the least whole number of such deployments that together give this many output tokens/s: ceil(wanted / throughput_tok_s). Each deployment carries the load of the cell.",
 		})
 	}
-	points, open := v.priced()
-	for _, p := range points {
+	for _, p := range shape.Points {
 		usd, ok := p.Figure(conclude.TokenCost)
 		if !ok {
 			continue
@@ -140,8 +149,9 @@ func (v *runView) cost() {
 		}
 		t.Rows = append(t.Rows, row)
 	}
-	if f, ok := newFigure("cost", "Cost of a million output tokens", "", bars, t); ok {
-		v.Cost = []figure{f}
+	title := strings.TrimSuffix("Cost of a million output tokens: "+shape.Name, ": ")
+	if f, ok := newFigure("cost", title, "", bars, t); ok {
+		v.Cost = append(v.Cost, f)
 	}
 }
 
