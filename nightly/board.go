@@ -62,6 +62,9 @@ type Series struct {
 	Again []float64
 	// New says why the series begins though the cell has nights; "" if it does not.
 	New string
+
+	history *history.File
+	runs    []string // by the board's nights
 }
 
 // Last is the verdict of the last night.
@@ -75,7 +78,8 @@ func (s Series) Changed(night int) string {
 	}
 	for i := night - 1; i >= 0; i-- {
 		if before := s.Subjects[i]; before != nil {
-			return before.Changed(*s.Subjects[night])
+			now := s.Subjects[night]
+			return before.Changed(*now, s.history.Subject(s.runs[i], s.runs[night], now.Engine))
 		}
 	}
 	return ""
@@ -95,9 +99,9 @@ func Ask(all *history.File, q Question) (*Board, error) {
 		return nil, fmt.Errorf("the history has no night")
 	}
 	b := &Board{Nights: nights}
-	at := map[string]int{}
+	at, runs := map[string]int{}, make([]string, len(nights))
 	for i, n := range nights {
-		at[n.Run] = i
+		at[n.Run], runs[i] = i, n.Run
 	}
 	cells := map[history.Key][]*history.Night{}
 	for i := range f.Nights {
@@ -113,6 +117,7 @@ func Ask(all *history.File, q Question) (*Board, error) {
 	for _, key := range keys {
 		for _, m := range q.Metrics {
 			s, g := one(key, m, cells[key], len(nights))
+			s.history, s.runs = all, runs
 			if !slices.ContainsFunc(cells[key], func(n *history.Night) bool { return n != nil && has(*n, m.Column) }) {
 				continue // nobody measures that
 			}
@@ -121,7 +126,7 @@ func Ask(all *history.File, q Question) (*Board, error) {
 			if q.Noise != nil {
 				g.Noise = q.Noise(key.Cell, m.Column, trials(cells[key]))
 			}
-			s.New = begun(f.Nights, key, cells[key])
+			s.New = begun(f, key, cells[key])
 			s.Again = g.Again
 			b.Series = append(b.Series, s)
 			series = append(series, g)
@@ -135,7 +140,7 @@ func Ask(all *history.File, q Question) (*Board, error) {
 
 // apart is a history without the nights that were measured a second time, and those.
 func apart(f *history.File) (first *history.File, seconds []history.Night) {
-	first = &history.File{Accepts: f.Accepts}
+	first = &history.File{Accepts: f.Accepts, Settings: f.Settings}
 	for _, n := range f.Nights {
 		if n.Again != "" {
 			seconds = append(seconds, n)
@@ -240,12 +245,12 @@ func trials(nights []*history.Night) int {
 }
 
 // begun says why a series has no night but the last, though its cell has earlier ones.
-func begun(all []history.Night, key history.Key, nights []*history.Night) string {
+func begun(f *history.File, key history.Key, nights []*history.Night) string {
 	n := len(nights)
 	if n == 0 || nights[n-1] == nil || slices.ContainsFunc(nights[:n-1], func(n *history.Night) bool { return n != nil }) {
 		return ""
 	}
-	before := slices.DeleteFunc(slices.Clone(all), func(o history.Night) bool {
+	before := slices.DeleteFunc(slices.Clone(f.Nights), func(o history.Night) bool {
 		return o.Cell != key.Cell || o.Key == key || !o.Date.Before(nights[n-1].Date)
 	})
 	if len(before) == 0 {
@@ -257,6 +262,9 @@ func begun(all []history.Night, key history.Key, nights []*history.Night) string
 		return fmt.Sprintf("figures are made in another way (method %d, was %d)", key.Method, old.Method)
 	case old.Machine != key.Machine:
 		return fmt.Sprintf("another machine (%s, was %s)", key.Machine, old.Machine)
+	}
+	if changed := f.Conditions(old.Run, nights[n-1].Run); changed != "" {
+		return changed
 	}
 	return "load, prompts, seed, client or collectors have changed"
 }

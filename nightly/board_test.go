@@ -29,7 +29,7 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 // A made history has nights of four cells; change is what happens to the values of the
 // last nights: by cell and night, counted from 0.
 func made(nights int, change func(cell, night int, n *history.Night)) *history.File {
-	f := &history.File{}
+	f := &history.File{Settings: map[string]map[string]string{}}
 	for i := range nights {
 		for cell := range 4 {
 			scatter := 1 + 0.01*[]float64{0.5, -1.2, 1.1, -0.4, 0.9, -0.9, 0.2}[(i+3*cell)%7]
@@ -109,8 +109,19 @@ func TestBoard(t *testing.T) {
 				delete(n.Figures, "p95_ttft_ms")
 			}
 		}},
+		"settings": {nights: 24, change: func(cell, night int, n *history.Night) {
+			if night >= 22 {
+				n.Subject.Digest = "s2"
+				scaled(n, "throughput_tok_s", 0.9)
+			}
+		}},
 	} {
 		f := made(c.nights, c.change)
+		for i := range c.nights {
+			if name == "settings" {
+				f.Settings[fmt.Sprintf("run%02d", i)] = map[string]string{"engines.vllm.args.max-num-seqs": fmt.Sprint(64 + 64*(i/22)), "seed": "1"}
+			}
+		}
 		b, err := nightly.Ask(f, nightly.Question{Run: fmt.Sprintf("run%02d", c.nights-1), Metrics: metrics(t), Rule: c.rule})
 		if err != nil {
 			t.Fatal(err)

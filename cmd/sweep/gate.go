@@ -259,7 +259,7 @@ func (a *app) addNight(ctx context.Context, c *cli.Command, dir string) (*report
 	if err != nil {
 		return nil, err
 	}
-	added, err := history.Add(ctx, fx, path, nights)
+	added, err := history.Add(ctx, fx, path, nights, history.SettingsOf(run))
 	if err != nil {
 		return nil, unusableHistory(err)
 	}

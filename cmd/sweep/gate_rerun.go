@@ -40,7 +40,7 @@ func (a *app) rerun(ctx context.Context, c *cli.Command, run *report.Run, q nigh
 	if err != nil {
 		return nil, nil, err
 	}
-	if _, err := history.Add(ctx, fx, c.String("history"), nights); err != nil {
+	if _, err := history.Add(ctx, fx, c.String("history"), nights, history.SettingsOf(second)); err != nil {
 		return nil, nil, unusableHistory(err)
 	}
 	board, holes, err := a.judge(c, run, q)

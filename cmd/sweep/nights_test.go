@@ -49,6 +49,6 @@ func nightsBefore(path string, n int, factor float64) error {
 			list = append(list, night)
 		}
 	}
-	_, err = history.Add(context.Background(), nil, path, list)
+	_, err = history.Add(context.Background(), nil, path, list, nil)
 	return err
 }

@@ -7,10 +7,11 @@
 //	{"crc":"…","format":"sweep-history","version":1}
 //	{"crc":"…","night":{"date":"…","run_id":"…","cell_id":"…",…}}
 //	{"crc":"…","accept":{"date":"…","run_id":"…"}}
+//	{"crc":"…","settings":{"run_id":"…","plan":{"engines.vllm.args.max-num-seqs":"64",…}}}
 //
 // A night is one cell of one run, of its VALID trials alone. A later line of the same
 // run and cell replaces the one before it. An accept says that the level that a run was
-// at is the new normal. A line that a crash cut off at the end of the file is cut away
+// at is the new normal. Settings say what a change is of. A line that a crash cut off at the end of the file is cut away
 // by the next writer; any other line that is not of this form is an error.
 package history
 
@@ -90,4 +91,6 @@ type line struct {
 	Version int     `json:"version,omitempty"`
 	Night   *Night  `json:"night,omitempty"`
 	Accept  *Accept `json:"accept,omitempty"`
+
+	Settings *Settings `json:"settings,omitempty"`
 }

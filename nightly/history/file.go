@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -35,6 +36,8 @@ func (e *ForeignError) Error() string {
 type File struct {
 	Nights  []Night // as they stand in the file; of one run and cell the last
 	Accepts []Accept
+	// Settings are by run.
+	Settings map[string]map[string]string
 	// Torn is how many bytes at the end are of a line that was not written whole.
 	Torn int64
 
@@ -65,7 +68,7 @@ func read(path string, r io.Reader) (*File, error) {
 	if len(data) > maxFile {
 		return nil, fmt.Errorf("%s is larger than a history may be (%d MiB): begin a new one", path, maxFile>>20)
 	}
-	f := &File{number: map[place]int{}}
+	f := &File{number: map[place]int{}, Settings: map[string]map[string]string{}}
 	for int(f.end) < len(data) {
 		rest := data[f.end:]
 		text, _, whole := bytes.Cut(rest, []byte{'\n'})
@@ -119,6 +122,8 @@ func (f *File) take(text []byte) string {
 		f.Nights = append(f.Nights, *l.Night)
 	case l.Accept != nil:
 		f.Accepts = append(f.Accepts, *l.Accept)
+	case l.Settings != nil:
+		f.Settings[l.Settings.Run] = l.Settings.Plan
 	}
 	return "" // a line of a later minor version says what this one need not know
 }
@@ -137,10 +142,10 @@ func encode(l line) []byte {
 // Added is what [Add] has done.
 type Added struct{ New, Replaced, Torn int }
 
-// Add appends nights durably, but for those that the file has already as they are. It
-// waits for another writer, not longer than ctx and ten seconds. The file is made if
+// Add appends nights of one run durably, but for those that the file has already as they are,
+// with the settings of the run; nil if they are not known. It waits for another writer, not longer than ctx and ten seconds. The file is made if
 // there is none, and a line that was cut off at its end is cut away.
-func Add(ctx context.Context, fx *effect.Effects, path string, nights []Night) (a Added, err error) {
+func Add(ctx context.Context, fx *effect.Effects, path string, nights []Night, settings map[string]string) (a Added, err error) {
 	err = appendTo(ctx, fx, path, func(f *File) []line {
 		a.Torn = int(f.Torn)
 		var lines []line
@@ -154,6 +159,12 @@ func Add(ctx context.Context, fx *effect.Effects, path string, nights []Night) (
 				a.New++
 			}
 			lines = append(lines, line{Night: &n})
+		}
+		if len(nights) > 0 && len(settings) > 0 && !maps.Equal(settings, f.Settings[nights[0].Run]) {
+			// Without them a change has no name; a night is not lost for that.
+			if l := (line{Settings: &Settings{nights[0].Run, settings}}); len(encode(l)) <= maxLine {
+				lines = append(lines, l)
+			}
 		}
 		return lines
 	})

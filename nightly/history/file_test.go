@@ -28,7 +28,7 @@ func aNight(run, cell string, day int, value float64) history.Night {
 
 func add(t *testing.T, path string, nights ...history.Night) history.Added {
 	t.Helper()
-	a, err := history.Add(t.Context(), nil, path, nights)
+	a, err := history.Add(t.Context(), nil, path, nights, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func TestAdd_powerLoss(t *testing.T) {
 	nights := []history.Night{aNight("a", "x", 1, 100), aNight("b", "x", 2, 101), aNight("c", "x", 3, 102)}
 	var acknowledged []int // operations, by night
 	for _, n := range nights {
-		if _, err := history.Add(t.Context(), fx, path, []history.Night{n}); err != nil {
+		if _, err := history.Add(t.Context(), fx, path, []history.Night{n}, nil); err != nil {
 			t.Fatal(err)
 		}
 		acknowledged = append(acknowledged, len(log.Ops()))
@@ -159,7 +159,7 @@ func TestAdd_fullDisk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := history.Add(t.Context(), fx, path, []history.Night{aNight("b", "x", 2, 1)}); !effect.IsFull(err) {
+	if _, err := history.Add(t.Context(), fx, path, []history.Night{aNight("b", "x", 2, 1)}, nil); !effect.IsFull(err) {
 		t.Errorf("%v", err)
 	}
 	if after, _ := os.ReadFile(path); string(after) != string(before) {
@@ -173,7 +173,7 @@ func TestAdd_concurrently(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range 8 {
 		all.Go(func() {
-			if _, err := history.Add(t.Context(), nil, path, []history.Night{aNight(fmt.Sprint("run", i), "x", 1+i, 1)}); err != nil {
+			if _, err := history.Add(t.Context(), nil, path, []history.Night{aNight(fmt.Sprint("run", i), "x", 1+i, 1)}, nil); err != nil {
 				t.Error(err)
 			}
 		})
@@ -210,7 +210,7 @@ func TestRead_foreign(t *testing.T) {
 		if foreign := (*history.ForeignError)(nil); !errors.As(err, &foreign) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %s", name, err, c.want)
 		}
-		if _, err := history.Add(t.Context(), nil, path, []history.Night{aNight("a", "x", 1, 1)}); err == nil {
+		if _, err := history.Add(t.Context(), nil, path, []history.Night{aNight("a", "x", 1, 1)}, nil); err == nil {
 			t.Errorf("%s: a foreign file was written", name)
 		}
 		if after, _ := os.ReadFile(path); string(after) != c.text {

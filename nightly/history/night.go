@@ -138,9 +138,9 @@ func (n Night) Value(column string) float64 {
 	return *f.Mean
 }
 
-// Changed says in words what another subject has that is not of this one, "" for
-// nothing.
-func (s Subject) Changed(now Subject) string {
+// Changed says in words what another subject has that is not of this one, "" for nothing.
+// settings are those that differ, "" if they are not known.
+func (s Subject) Changed(now Subject, settings string) string {
 	var changes []string
 	for _, f := range []struct {
 		name     string
@@ -164,7 +164,11 @@ func (s Subject) Changed(now Subject) string {
 		}
 		changes = append(changes, fmt.Sprintf("%s %s -> %s", f.name, short(f.old), short(f.new)))
 	}
-	if len(changes) == 0 && s.Digest != now.Digest {
+	switch {
+	case s.Digest == now.Digest:
+	case settings != "":
+		changes = append(changes, settings)
+	case len(changes) == 0:
 		changes = append(changes, "arguments, environment or settings of the server")
 	}
 	return strings.Join(changes, ", ")

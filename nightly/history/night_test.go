@@ -1,10 +1,15 @@
 package history_test
 
 import (
+	"encoding/json"
+	"fmt"
 	"math"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"sweep.dev/sweep/nightly/history"
+	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/report/reporttest"
 )
 
@@ -57,20 +62,55 @@ func TestSubject_Changed(t *testing.T) {
 	t.Parallel()
 	old := history.Subject{Digest: "a", Engine: "vllm", EngineVersion: "0.32.0", ImageDigest: "sha256:0123456789abcdef"}
 	for _, c := range []struct {
-		change func(*history.Subject)
-		want   string
+		change   func(*history.Subject)
+		settings string
+		want     string
 	}{
-		{func(*history.Subject) {}, ""},
-		{func(s *history.Subject) { s.Digest, s.EngineVersion = "b", "0.33.0" }, "vllm 0.32.0 -> 0.33.0"},
-		{func(s *history.Subject) { s.Digest, s.ImageDigest = "b", "sha256:fedcba98765432" }, "image sha256:0123456789ab -> sha256:fedcba987654"},
-		{func(s *history.Subject) { s.Digest, s.EngineVersion = "b", "" }, "vllm 0.32.0 -> unknown"},
-		{func(s *history.Subject) { s.Digest = "b" }, "arguments, environment or settings of the server"},
-		{func(s *history.Subject) { s.Driver = "570" }, "driver unknown -> 570"},
+		{func(*history.Subject) {}, "", ""},
+		{func(s *history.Subject) { s.Digest, s.EngineVersion = "b", "0.33.0" }, "", "vllm 0.32.0 -> 0.33.0"},
+		{func(s *history.Subject) { s.Digest, s.ImageDigest = "b", "sha256:fedcba98765432" }, "", "image sha256:0123456789ab -> sha256:fedcba987654"},
+		{func(s *history.Subject) { s.Digest, s.EngineVersion = "b", "" }, "", "vllm 0.32.0 -> unknown"},
+		{func(s *history.Subject) { s.Digest = "b" }, "", "arguments, environment or settings of the server"},
+		{func(s *history.Subject) { s.Digest = "b" }, "engines.vllm.args.x 1 -> 2", "engines.vllm.args.x 1 -> 2"},
+		{func(s *history.Subject) { s.Digest, s.EngineVersion = "b", "0.33.0" }, "model a -> b", "vllm 0.32.0 -> 0.33.0, model a -> b"},
+		{func(*history.Subject) {}, "engines.vllm.args.x 1 -> 2", ""},
+		{func(s *history.Subject) { s.Driver = "570" }, "", "driver unknown -> 570"},
 	} {
 		now := old
 		c.change(&now)
-		if got := old.Changed(now); got != c.want {
+		if got := old.Changed(now, c.settings); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}
+
+// TestFile_settings holds that a change of a run's plan is named, of the engine that a cell has
+// alone, and that of a long value a digest is kept.
+func TestFile_settings(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "h.jsonl")
+	for i, text := range []string{
+		`{"engines": {"vllm": {"args": {"max-num-seqs": 64}, "image": "a:1"}, "sglang": {"args": {"x": 1}}}, "load": {"max_tokens": 16}, "seed": 1, "name": "n"}`,
+		`{"engines": {"vllm": {"args": {"max-num-seqs": 128, "enforce-eager": true}, "image": "a:2"}, "sglang": {"args": {"x": 2}}}, "load": {"max_tokens": 32, "ramp": "` + strings.Repeat("x", 200) + `"}, "seed": 1, "name": "m"}`,
+	} {
+		run := &report.Run{Resolved: report.Resolved{Plan: json.RawMessage(text)}}
+		if _, err := history.Add(t.Context(), nil, path, []history.Night{aNight(fmt.Sprint("run", i), "c", 1+i, 100)}, history.SettingsOf(run)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f, err := history.Read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for got, want := range map[string]string{
+		f.Subject("run0", "run1", "vllm"):   "engines.vllm.args.enforce-eager none -> true, engines.vllm.args.max-num-seqs 64 -> 128, engines.vllm.image a:1 -> a:2",
+		f.Subject("run0", "run1", "sglang"): "engines.sglang.args.x 1 -> 2",
+		f.Conditions("run0", "run1"):        "load.max_tokens 16 -> 32, load.ramp none -> sha256:aa20c23e3201",
+		f.Conditions("run0", "run2"):        "",
+		f.Subject("run1", "run1", "vllm"):   "",
+	} {
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
 		}
 	}
 }

@@ -133,7 +133,7 @@ func TestReport_trend(t *testing.T) {
 				Trials:  3, Valid: 3, Figures: figures,
 			})
 		}
-		if _, err := history.Add(t.Context(), fx, path, nights); err != nil {
+		if _, err := history.Add(t.Context(), fx, path, nights, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
