@@ -23,7 +23,7 @@ func Searches(p *plan.Plan, cells []plan.Cell) []Search {
 	var out []Search
 	for _, cells := range p.Searches(cells) {
 		s := Search{Cells: cells, Settings: search.Settings{
-			Confidence: p.Find.Confidence, Trials: plan.FindTrials, MaxTrials: plan.FindMaxTrials, MaxProbes: p.Find.MaxProbes, Seed: p.Seed, Devices: p.Find.Devices,
+			Confidence: p.Find.Confidence, Trials: plan.FindTrials, MaxTrials: plan.FindMostTrials, MaxProbes: p.Find.MaxProbes, Seed: p.Seed, Devices: p.Find.Devices,
 		}}
 		for _, slo := range p.SLO {
 			s.Objectives = append(s.Objectives, slo.Name)
@@ -43,7 +43,7 @@ func (s *Search) Key(p search.Probe) rundir.Key {
 }
 
 // Load is the load of a probe.
-func (s *Search) Load(p search.Probe) plan.Load { return s.Cells[p.Level].Load }
+func (s *Search) Load(p search.Probe) plan.Load { return s.Cells[p.Level].Load.Longer(p.Times) }
 
 // A hunt is a search in progress. All that it knows are the outcomes of trials, so that
 // one that goes on asks for the same trials as one that was never interrupted.
@@ -117,7 +117,7 @@ func (d *deployment) hunt(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		t.why = p.Why
+		t.why, t.cell.Load = p.Why, h.Load(p)
 		if err := d.trial(ctx, t); err != nil {
 			return err
 		}

@@ -25,8 +25,7 @@ type Find struct {
 // Trials of one level of a search.
 const (
 	FindTrials     = 3  // fresh ones before a bound is looked at
-	FindMaxTrials  = 12 // fresh ones at most
-	FindMostTrials = 24 // all of them on each device, those that are INVALID or to find included
+	FindMostTrials = 32 // all of them on each device, those that are INVALID or to find included
 )
 
 // Searches are the cells of each search: those that differ in nothing but the axis of

@@ -91,6 +91,13 @@ func (l Load) Total() int {
 	return l.Requests + l.Concurrency*l.StartsOver()
 }
 
+// Longer is a load of so many times as many requests, or as long.
+func (l Load) Longer(times int) Load {
+	l.Requests, l.RequestsPerWorker = l.Requests*times, l.RequestsPerWorker*times
+	l.Duration *= time.Duration(times)
+	return l
+}
+
 // StartsOver is over how many of its requests the workers of a closed loop begin, which
 // come on top of those that are asked for: over one, or over a whole conversation, so that
 // at any time some are at its first turn and some at each other. It is at most half of what

@@ -203,6 +203,7 @@ func (r *rehearsal) job(ctx context.Context, j job, work int) (trials map[rundir
 			return trials, launches, nil
 		}
 		cell := j.search.Cells[p.Level]
+		cell.Load = j.search.Load(p)
 		taken := search.Taken(j.search.Settings, outcomes, p)
 		if slices.Contains(taken, r.device(launches.All())) {
 			if slices.Contains(taken, r.device(launches.All()+1)) {

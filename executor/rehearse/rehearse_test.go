@@ -10,6 +10,7 @@ import (
 	"sweep.dev/sweep/executor"
 	"sweep.dev/sweep/executor/rehearse/virtual"
 	"sweep.dev/sweep/executor/workload"
+	"sweep.dev/sweep/internal/slow"
 	"sweep.dev/sweep/judge/search"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/plan/plantest"
@@ -99,6 +100,37 @@ func TestRun_search(t *testing.T) {
 		if usd, took := o.Row.Float(col.CostUSD), o.Row.Float(col.DurationS); usd < took*0.00099 || usd > took*0.00101 {
 			t.Errorf("%v costs $%v for %v s", key, usd, took)
 		}
+	}
+}
+
+// The answer for one server depends little on how many requests a trial has: a load that short
+// trials leave open is measured longer.
+func TestRun_requests(t *testing.T) {
+	t.Parallel()
+	sizes := []int{300, 1000}
+	if slow.Tests {
+		sizes = []int{300, 500, 1000, 1500}
+	}
+	least, most := math.Inf(1), 0.0
+	for _, n := range sizes {
+		c := config(t,
+			`matrix: {engine: vllm, gpu: l40s, max_tokens: 128}`,
+			fmt.Sprintf(`load: {requests: %d, prompts: {kind: synthetic, input_tokens: 300, distribution: lognormal, spread: 50%%}}`, n),
+			`find: {axis: request_rate, from: 4, to: 64, within: 10%, confidence: 95%, objectives: {interactive: p90_ttft_ms < 300 and p90_tpot_ms < 30}}`,
+		)
+		r, err := Run(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := answers(t, c, r)[0]
+		if a.Capacity == nil || a.Point == nil || *a.Point < *a.Capacity {
+			t.Fatalf("%d requests: %+v", n, a)
+		}
+		t.Logf("%d requests: %v certified, %v found, of %d in all", n, *a.Capacity, *a.Point, a.Requests)
+		least, most = min(least, *a.Capacity), max(most, *a.Capacity)
+	}
+	if most > 1.11*least {
+		t.Errorf("%v to %v are certified", least, most)
 	}
 }
 

@@ -17,7 +17,8 @@ const (
 	NotMonotone = "not_monotone"  // a level above the one that fails keeps the objective
 	TooNoisy    = "too_noisy"     // no level could be certified
 	ServerFails = "server_failed" // the server fails at the lowest level
-	NotMeasured = "invalid"       // a level that was needed has no VALID trial
+	NotMeasured = "invalid"       // three trials in a row of a level that was needed were INVALID
+	ServerGone  = "server_gone"   // the server answered nothing, not even at a load that it had carried
 )
 
 // An Answer is what a search found for one objective.
@@ -28,15 +29,21 @@ type Answer struct {
 	Capacity *float64
 	// By is the objective whose trials certify Capacity, if that is one that implies this.
 	By string
-	// Point is the highest load whose one trial kept the objective on the way.
+	// Point is the highest load whose one trial kept the objective on the way, at least Capacity.
 	Point *float64
-	// FailsAt is the least load above Capacity whose trials missed the objective, and
-	// Missed the parts of the objective that they missed.
+	// FailsAt is the least load above Capacity whose trials leave no doubt that it misses the
+	// objective, and Missed the parts of the objective that they missed.
 	FailsAt *float64
 	Missed  []string
 	// Contradicts is a load above FailsAt that certainly keeps the objective.
 	Contradicts *float64
-	Requests    int // of all trials of the search, for all objectives
+	// OpenFrom and OpenTo are the least and the greatest load above Capacity and below FailsAt
+	// that nothing decides; nil for none.
+	OpenFrom, OpenTo *float64
+	// MoreRequests are likely to decide OpenFrom, in MoreSeconds; 0 if nobody knows.
+	MoreRequests int
+	MoreSeconds  float64
+	Requests     int // of all trials of the search, for all objectives
 
 	// Devices are those that the answer rests on, in the order in which they were measured.
 	Devices []OnDevice
@@ -106,22 +113,22 @@ func (a *Answer) add(t *tier, open bool, before int) int {
 	if t.best >= before {
 		return before
 	}
-	a.Capacity, a.By, a.Reason, a.FailsAt, a.Missed, a.Contradicts = t.answer.Capacity, t.answer.By, t.answer.Reason, t.answer.FailsAt, t.answer.Missed, t.answer.Contradicts
-	a.Decides = t.id
+	point, devices := a.Point, a.Devices
+	*a = t.answer
+	a.Objective, a.Point, a.Devices, a.Decides = t.name, point, devices, t.id
 	return t.best
 }
 
-// end is an answer with a certified level.
-func (t *tier) end(certified int) {
-	t.certify(certified)
-	t.answer.Reason = Certified
-	switch {
-	case certified == len(t.Levels)-1:
+// end says why a search with a certified level has ended.
+func (t *tier) end() {
+	switch t.best {
+	case len(t.Levels) - 1:
 		t.answer.Reason = AboveRange
-	case certified == t.top:
+	case t.top:
 		t.answer.Reason = Client
+	default:
+		t.answer.Reason = Certified
 	}
-	t.fails(certified + 1)
 }
 
 // certify makes a level the certified one.
@@ -143,27 +150,22 @@ func (t *tier) lowest(verdict string) {
 	default:
 		t.answer.Reason = TooNoisy
 	}
-	t.fails(0)
 }
 
-// fails names the least level from one on that missed the objective, and one above that
-// certainly keeps it.
-func (t *tier) fails(from int) {
-	for i := from; i <= t.top; i++ {
+// bounds fills in what is known above the certified level, also of a search that has not ended:
+// the least load whose trials together leave no doubt that it misses the objective, one above
+// that which certainly keeps it, and the loads that nothing decides.
+func (t *tier) bounds() {
+	fails := t.top + 1
+	for i := t.best + 1; i <= t.top; i++ {
 		r := &t.levels[i]
-		trials := slices.Concat(r.find, r.confirm)
-		if len(trials) == 0 && !r.broken() {
+		if len(r.find)+len(r.confirm) == 0 && !r.broken() {
 			continue
 		}
-		var pooled result.SLOResult
-		kept := false
-		if !r.broken() {
-			pooled = objective.Pool(trials)
-			kept, _ = objective.Kept(pooled)
-		}
+		pooled := t.whole(i)
 		switch {
-		case t.answer.FailsAt == nil && !kept:
-			t.answer.FailsAt = &t.Levels[i]
+		case t.answer.FailsAt == nil && pooled.Verdict == result.SLOFail:
+			fails, t.answer.FailsAt = i, &t.Levels[i]
 			for _, p := range pooled.Parts {
 				if one := (result.SLOResult{Verdict: p.Verdict, Parts: []result.SLOPart{p}}); !holds(one) {
 					t.answer.Missed = append(t.answer.Missed, p.Expr)
@@ -176,6 +178,44 @@ func (t *tier) fails(from int) {
 			}
 		}
 	}
+	if c, p := t.answer.Capacity, t.answer.Point; c != nil && (p == nil || *p < *c) {
+		t.answer.Point = c
+	}
+	if from := t.best + 1; from < fails {
+		t.answer.OpenFrom, t.answer.OpenTo = &t.Levels[from], &t.Levels[fails-1]
+		t.answer.MoreRequests, t.answer.MoreSeconds = t.more(from)
+	}
+}
+
+// more is how many further requests of a level are likely to decide it, and how long they take;
+// 0 if nobody knows.
+func (t *tier) more(i int) (requests int, seconds float64) {
+	r := &t.levels[i]
+	if len(r.find)+len(r.confirm) == 0 || r.broken() {
+		return 0, 0
+	}
+	trials, _ := of(slices.Concat(r.find, r.confirm))
+	_, requests = need(objective.PoolAt(trials, t.confidence(t.looks+1)))
+	sent, took := 0, 0.0
+	for _, o := range r.all {
+		if o.measured() && o.Seconds > 0 {
+			sent, took = sent+o.Requests, took+o.Seconds
+		}
+	}
+	if sent > 0 {
+		seconds = took * float64(requests) / float64(sent)
+	}
+	return requests, seconds
+}
+
+// whole is an objective over all trials of a level, those that found it included.
+func (t *tier) whole(i int) result.SLOResult {
+	r := &t.levels[i]
+	if r.broken() {
+		return result.SLOResult{Verdict: result.SLOFail}
+	}
+	trials, _ := of(slices.Concat(r.find, r.confirm))
+	return objective.PoolAt(trials, t.Confidence)
 }
 
 func holds(r result.SLOResult) bool {

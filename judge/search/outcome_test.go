@@ -19,6 +19,8 @@ func TestOf(t *testing.T) {
 		{"disturbed", result.Outcome{Row: row(result.StatusInvalid), Invalid: []result.Finding{{Code: finding.CPUSteal}}}, Invalid},
 		{"its latencies rose", result.Outcome{Row: row(result.StatusInvalid), Invalid: []result.Finding{{Code: finding.Drift}}}, Drifting},
 		{"its latencies rose, and not by the load alone", result.Outcome{Row: row(result.StatusInvalid), Invalid: []result.Finding{{Code: finding.Drift}, {Code: finding.CPUSteal}}}, Invalid},
+		{"too many requests failed", result.Outcome{Row: result.Row{"status": result.StatusInvalid, "requests": int64(200), "completed": int64(120)}, Invalid: []result.Finding{{Code: finding.ErrorRate}}}, Refusing},
+		{"none was answered", result.Outcome{Row: result.Row{"status": result.StatusInvalid, "requests": int64(200), "completed": int64(0)}, Invalid: []result.Finding{{Code: finding.ErrorRate}}}, Failed},
 		{"the client is at its limit", result.Outcome{Row: row(result.StatusInvalid), Invalid: []result.Finding{{Code: finding.CPUSteal}, {Code: finding.ClientCPU}}}, ClientBound},
 		{"the server died", result.Outcome{Row: row(result.StatusFailed)}, Failed},
 		{"the server did not start", result.Outcome{Row: row(result.StatusFailed), StartFailure: true}, Invalid},

@@ -10,8 +10,8 @@ import (
 
 // Rehearse is a search of a server that keeps every objective on the levels below edge
 // and on none from there on, the probes in their order. Each level of a sure one is
-// certified at the first look; of another one with all trials that it may have, and only
-// two levels below that which the first stage has found. Trials that are not run because
+// certified at the first look; of another one with all that it may have, and only two levels
+// below that which the first stage has found. Trials that are not run because
 // of their device are left out.
 func Rehearse(s Settings, edge int, sure bool) []Probe { return RehearseFrom(s, nil, edge, sure) }
 
@@ -24,7 +24,7 @@ func RehearseFrom(s Settings, done []Outcome, edge int, sure bool) []Probe {
 			on[device] = id
 		}
 	} else {
-		s.Trials = s.MaxTrials
+		s.Trials, s.MaxTrials = max(s.Trials, s.MaxProbes/4), s.MaxProbes
 	}
 	outcomes := slices.Clone(done)
 	var probes []Probe

@@ -2,8 +2,6 @@ package search
 
 import (
 	"cmp"
-	"encoding/binary"
-	"hash/fnv"
 	"slices"
 
 	"sweep.dev/sweep/result"
@@ -19,9 +17,11 @@ type Settings struct {
 	Implied    map[string][]string `json:"implied,omitempty"`
 	Confidence float64             `json:"confidence"` // of each answer, such as 0.99
 	Trials     int                 `json:"trials"`     // fresh trials of a level before the first look at it, such as 3
-	MaxTrials  int                 `json:"max_trials"` // of a level in all, such as 12
-	MaxProbes  int                 `json:"max_probes"` // trials of the whole search, INVALID ones too
-	Seed       uint64              `json:"seed"`       // of the order of trials that confirm
+	MaxTrials  int                 `json:"max_trials"` // of a level on each device, however long they are
+	// MaxProbes bounds the trials of the whole search, INVALID ones too. A level
+	// may have a quarter of them.
+	MaxProbes int    `json:"max_probes"`
+	Seed      uint64 `json:"seed"` // of the order of trials that confirm
 	// Devices is on how many different devices a load has to be certified; 0 is 1, whichever
 	// that is.
 	Devices int `json:"devices,omitempty"`
@@ -41,6 +41,7 @@ type Probe struct {
 	// Device is the number of the device that it runs on, from 0: the first is whichever the
 	// search has, and each other must be none of those before it, see [Taken].
 	Device int
+	Times  int // how many times as long as a trial of the plan it is: 1, 2, 4 or 8
 }
 
 // How a probe ended.
@@ -54,6 +55,9 @@ const (
 	// load do that the server cannot keep up with. It counts against an objective that it
 	// missed, and never for one.
 	Drifting = "drifting"
+	// Refusing is INVALID since more requests failed than may fail, as those do that a server
+	// turns away above what it carries. Its objectives are missed.
+	Refusing = "refusing"
 )
 
 // An Outcome is a probe that has ended.
@@ -63,10 +67,16 @@ type Outcome struct {
 	Requests int
 	SLOs     []result.SLOResult
 	On       string // id of the device, as the column gpu_uuid has it; "" if unknown
+	// Unsettled: the trial was too short to show whether the load had settled.
+	Unsettled bool
+	Silent    bool    // no request was answered
+	Seconds   float64 // of the load; 0 if unknown
 }
 
 // measured says whether the outcome has figures of its load.
-func (o *Outcome) measured() bool { return o.State == Measured || o.State == Drifting }
+func (o *Outcome) measured() bool {
+	return o.State == Measured || o.State == Drifting || o.State == Refusing
+}
 
 // maxInvalid is how often one level may be INVALID, or fail, before that is its answer.
 const maxInvalid = 3
@@ -74,11 +84,52 @@ const maxInvalid = 3
 // Next is the next trial to run, or ok false if every answer is there. The outcomes are
 // in the order in which the probes were asked for.
 func Next(s Settings, outcomes []Outcome) (next Probe, ok bool) {
-	if len(outcomes) >= s.MaxProbes {
+	if len(outcomes) >= s.MaxProbes || gone(outcomes) {
 		return Probe{}, false
 	}
-	_, next, ok = walk(s, outcomes)
+	_, next, ok = walk(s, outcomes, false)
+	if level, doubt := doubted(outcomes); ok && doubt {
+		last := outcomes[len(outcomes)-1]
+		next = Probe{Level: level, Trial: 1, Why: Find, Device: last.Device, Times: 1}
+		for _, o := range outcomes {
+			if o.Level == level {
+				next.Trial++
+			}
+		}
+	}
 	return next, ok
+}
+
+// silent is how many trials at the end a server answered no request of.
+func silent(outcomes []Outcome) (n int) {
+	for _, o := range slices.Backward(outcomes) {
+		if o.State != Failed || !o.Silent {
+			break
+		}
+		n++
+	}
+	return n
+}
+
+// gone says that the server is: it answered nothing twice, and then nothing of the least load
+// that it had carried.
+func gone(outcomes []Outcome) bool {
+	_, doubt := doubted(outcomes[:max(0, len(outcomes)-1)])
+	return doubt && silent(outcomes) > 2
+}
+
+// doubted is the least load that a server carried which has answered nothing twice since: a trial
+// of it shows whether the load is too much, or the server is gone.
+func doubted(outcomes []Outcome) (level int, ok bool) {
+	if silent(outcomes) != 2 {
+		return 0, false
+	}
+	for _, o := range outcomes {
+		if o.measured() && (!ok || o.Level < level) {
+			level, ok = o.Level, true
+		}
+	}
+	return level, ok
 }
 
 // Replay goes through a search again over the trials that there are. It returns their
@@ -101,8 +152,15 @@ func Replay(s Settings, ended func(Probe) (Outcome, bool)) (outcomes []Outcome, 
 // Answers are what the outcomes show, an answer for each objective. A search that has
 // not ended has the reason [Budget].
 func Answers(s Settings, outcomes []Outcome) []Answer {
-	answers, _, _ := walk(s, outcomes)
+	carried, left := outcomes, gone(outcomes)
+	if left { // what it did not answer says nothing of its loads
+		carried = outcomes[:len(outcomes)-silent(outcomes)]
+	}
+	answers, _, _ := walk(s, carried, true)
 	for i := range answers {
+		if answers[i].Reason == Budget && left {
+			answers[i].Reason = ServerGone
+		}
 		for _, o := range outcomes {
 			answers[i].Requests += o.Requests
 		}
@@ -112,8 +170,9 @@ func Answers(s Settings, outcomes []Outcome) []Answer {
 
 // walk goes through a search as far as the outcomes tell: on its first device, and then on
 // each further one for the objectives that have a certified load so far. next is the first
-// trial that is not there, if more is true.
-func walk(s Settings, outcomes []Outcome) (answers []Answer, next Probe, more bool) {
+// trial that is not there, if more is true. What is known above the certified loads is left
+// out unless it is asked for: it takes longer than all else.
+func walk(s Settings, outcomes []Outcome, bounds bool) (answers []Answer, next Probe, more bool) {
 	answers = make([]Answer, len(s.Objectives))
 	low := make([]int, len(s.Objectives)) // the certified level so far; -1: none
 	open := make([]bool, len(s.Objectives))
@@ -137,13 +196,17 @@ func walk(s Settings, outcomes []Outcome) (answers []Answer, next Probe, more bo
 				}
 			}
 			t.looks = looks[families[i]]
-			level, why := t.run(low[i])
+			want := t.run(low[i])
+			if bounds {
+				t.bounds()
+			}
 			looks[families[i]] = t.looks
-			if why == "" && t.best >= 0 {
+			if want == nil && t.best >= 0 {
 				certified[name] = t.best
 			}
-			if open[i] = why != ""; open[i] && !more {
-				next, more = Probe{Level: level, Trial: len(t.levels[level].all) + 1, Why: why, Device: device}, true
+			if open[i] = want != nil; open[i] && !more {
+				want.Trial, want.Device = len(t.levels[want.Level].all)+1, device
+				next, more = *want, true
 			}
 			answers[i].Objective = name
 			low[i] = answers[i].add(t, open[i], low[i])
@@ -190,11 +253,36 @@ func (s *Settings) families() []int {
 // level is what is known of one load, for one objective.
 type level struct {
 	all     []Outcome
-	find    []result.SLOResult // VALID ones
-	confirm []result.SLOResult
-	invalid int
+	find    []trial // VALID ones
+	confirm []trial
+	invalid int // in a row, at the end
 	failed  int
-	bound   int // trials with the client at its limit
+	bound   int  // trials with the client at its limit
+	looked  bool // at its bound
+}
+
+// A trial is what a VALID one said of the objective.
+type trial struct {
+	result.SLOResult
+	times     int
+	unsettled bool
+}
+
+// longer is how long the next trial of its level is: twice as long if this one was too short to
+// show whether its load had settled.
+func (t trial) longer() int {
+	if t.unsettled {
+		return min(2*t.times, maxTimes)
+	}
+	return t.times
+}
+
+// of are the results of trials, and how many trials of the plan they are as long as.
+func of(trials []trial) (results []result.SLOResult, length int) {
+	for _, t := range trials {
+		results, length = append(results, t.SLOResult), length+t.times
+	}
+	return results, length
 }
 
 // broken says that the server fails under this load.
@@ -202,15 +290,6 @@ func (r *level) broken() bool { return r.failed >= 2 && len(r.confirm) == 0 || r
 
 // unmeasurable says that no further trial of the level is worth it.
 func (r *level) unmeasurable() bool { return r.invalid >= maxInvalid }
-
-// order is the place of a confirming trial among those of two levels.
-func order(seed uint64, level, trial int) uint64 {
-	h := fnv.New64a()
-	for _, x := range []uint64{seed, uint64(level), uint64(trial)} {
-		h.Write(binary.LittleEndian.AppendUint64(nil, x))
-	}
-	return h.Sum64()
-}
 
 // A tier is the search for one objective on one device, over trials that all objectives
 // share.
@@ -222,6 +301,7 @@ type tier struct {
 	levels []level
 	top    int // highest level that may be measured
 	looks  int // at a bound, each with its share of alpha
+	times  int // how long the trials of the level were that was looked at last
 	best   int // the certified level; -1: none
 	floor  int // the level that is certified for an objective that implies this one; -1: none
 	by     string
@@ -229,7 +309,7 @@ type tier struct {
 }
 
 func newTier(s Settings, name string, device int, on []string, outcomes []Outcome) *tier {
-	t := &tier{Settings: s, name: name, device: device, id: on[device], best: -1, floor: -1, levels: make([]level, len(s.Levels)), top: len(s.Levels) - 1}
+	t := &tier{Settings: s, name: name, device: device, id: on[device], best: -1, floor: -1, times: 1, levels: make([]level, len(s.Levels)), top: len(s.Levels) - 1}
 	for _, o := range outcomes {
 		r := &t.levels[o.Level]
 		r.all = append(r.all, o)
@@ -244,16 +324,16 @@ func newTier(s Settings, name string, device int, on []string, outcomes []Outcom
 		switch o.State {
 		case Failed:
 			r.failed++
-		case Measured, Drifting:
+		case Measured, Drifting, Refusing:
 			i := slices.IndexFunc(o.SLOs, func(x result.SLOResult) bool { return x.Name == name })
 			if i < 0 {
 				r.invalid++
-			} else if kept, ok := objective.Kept(o.SLOs[i]); !ok || kept && o.State == Drifting {
+			} else if kept, ok := objective.Kept(o.SLOs[i]); o.State != Refusing && (!ok || kept && o.State == Drifting) {
 				r.invalid++
-			} else if o.Why == Find {
-				r.find = append(r.find, o.SLOs[i])
+			} else if one := (trial{o.SLOs[i], max(1, o.Times), o.Unsettled}); o.Why == Find {
+				r.find, r.invalid = append(r.find, one), 0
 			} else {
-				r.confirm = append(r.confirm, o.SLOs[i])
+				r.confirm, r.invalid = append(r.confirm, one), 0
 			}
 		default:
 			r.invalid++
@@ -270,7 +350,7 @@ func (t *tier) kept(i int) (kept, known bool) {
 	case i <= t.floor:
 		return true, true
 	case len(r.find) > 0:
-		kept, _ = objective.Kept(r.find[0])
+		kept = holds(r.find[len(r.find)-1].SLOResult)
 		return kept, true
 	case r.broken():
 		return false, true
@@ -278,44 +358,53 @@ func (t *tier) kept(i int) (kept, known bool) {
 	return false, false
 }
 
-// run goes through the search as far as the outcomes tell. It returns the level of the
-// next trial and why; an empty why means that the answer is there. A device after the
-// first begins with the level that was certified before it.
-func (t *tier) run(before int) (next int, why string) {
+// again is how long the next trial of a level on the way is, if one was too short to say that
+// it keeps the objective; else 0.
+func (t *tier) again(i int) int {
+	r := &t.levels[i]
+	if i > t.floor && len(r.find) == 1 && r.find[0].unsettled && !r.unmeasurable() {
+		return r.find[0].longer()
+	}
+	return 0
+}
+
+// run goes through the search as far as the outcomes tell. It returns the next trial; nil
+// means that the answer is there. A device after the first begins with the level that was
+// certified before it.
+func (t *tier) run(before int) *Probe {
 	if t.top < 0 {
 		t.answer.Reason = Client
-		return 0, ""
+		return nil
 	}
 	first := 0
 	if t.device > 0 {
 		first = min(before, t.top)
 	}
-	candidate, next, why := t.find(first)
-	if why == "" && t.answer.Reason == "" {
-		next, why = t.confirm(candidate)
+	candidate, next := t.find(first)
+	if next == nil && t.answer.Reason == "" {
+		next = t.confirm(candidate)
 	}
 	if t.best < t.floor { // whatever its own trials leave open
 		t.certify(t.floor)
-		if why == "" {
-			t.fails(t.floor + 1)
-		}
 	}
-	return next, why
+	return next
 }
 
 // find doubles and bisects; on a further device it goes up or down from its first level, by
 // twice as many levels each time. The candidate is the last level that kept the objective;
 // the lowest level is one too if even that missed it, since one trial is no proof.
-func (t *tier) find(first int) (candidate, next int, why string) {
+func (t *tier) find(first int) (candidate int, next *Probe) {
 	low, high := -1, t.top+1
 	for i, step := first, 1; ; {
 		kept, known := t.kept(i)
 		switch {
 		case !known && t.levels[i].unmeasurable():
 			t.answer.Reason = NotMeasured
-			return 0, 0, ""
+			return 0, nil
 		case !known:
-			return 0, i, Find
+			return 0, &Probe{Level: i, Why: Find, Times: 1}
+		case kept && high <= t.top && t.again(i) > 0:
+			return 0, &Probe{Level: i, Why: Find, Times: t.again(i)}
 		case kept:
 			low = i
 		default:
@@ -338,132 +427,5 @@ func (t *tier) find(first int) (candidate, next int, why string) {
 	if low >= 0 {
 		t.answer.Point = &t.Levels[low]
 	}
-	return max(0, low), 0, ""
-}
-
-// confirm certifies the candidate, or the next level below that can be, and the one above
-// it if that keeps the objective after all.
-func (t *tier) confirm(candidate int) (next int, why string) {
-	certified, step, steps := -1, 1, 0
-	for i := candidate; ; {
-		verdict, next, why := t.decide(i)
-		switch {
-		case verdict == "":
-			if certified >= 0 { // whatever the one above it leaves open
-				t.certify(certified)
-				if why == "" {
-					t.fails(certified + 1)
-				}
-			}
-			return next, why
-		case verdict == result.SLOPass:
-			certified = i
-			if i >= candidate && i < t.top && t.lucky(i+1) {
-				i++
-				continue
-			}
-			t.end(certified)
-			return 0, ""
-		case certified >= 0: // the one above it did not hold
-			t.end(certified)
-			return 0, ""
-		case i == 0:
-			t.lowest(verdict)
-			return 0, ""
-		}
-		if steps++; steps > 2 {
-			step *= 2
-		}
-		i = max(0, t.floor, i-step)
-	}
-}
-
-// decide looks at a level, and looks again with more trials. The verdict is "" if it needs
-// another trial, and if it can have none.
-func (t *tier) decide(i int) (verdict string, next int, why string) {
-	if i <= t.floor {
-		return result.SLOPass, 0, ""
-	}
-	for want := min(t.Trials, t.MaxTrials); ; want = min(2*want, t.MaxTrials) {
-		if next, why = t.fresh(i, want); why != "" {
-			return "", next, why
-		}
-		if t.levels[i].unmeasurable() && len(t.levels[i].confirm) < want {
-			t.answer.Reason = NotMeasured
-			return "", 0, ""
-		}
-		if verdict = t.look(i); verdict != result.SLOUndecided || !t.worthMore(i, want) {
-			return verdict, 0, ""
-		}
-	}
-}
-
-// fresh asks for what is missing of a number of confirming trials of a level and, if it
-// is the first time, of the one above, in an order by seed.
-func (t *tier) fresh(i, want int) (next int, why string) {
-	type place struct {
-		level int
-		key   uint64
-	}
-	var missing []place
-	add := func(level, want int) {
-		r := &t.levels[level]
-		if r.broken() || r.unmeasurable() {
-			return
-		}
-		for n := len(r.confirm); n < want; n++ {
-			missing = append(missing, place{level, order(t.Seed, level, n)})
-		}
-	}
-	add(i, want)
-	if len(missing) > 0 && i < t.top {
-		add(i+1, t.Trials)
-	}
-	if len(missing) == 0 {
-		return 0, ""
-	}
-	return slices.MinFunc(missing, func(a, b place) int { return cmp.Compare(a.key, b.key) }).level, Confirm
-}
-
-// look bounds a level at the next share of alpha, of which each device has an equal part.
-func (t *tier) look(i int) string {
-	t.looks++
-	r := &t.levels[i]
-	if r.broken() || len(r.confirm) == 0 {
-		return result.SLOFail
-	}
-	alpha := (1 - t.Confidence) / float64(max(1, t.Devices)*t.looks*(t.looks+1))
-	return objective.PoolAt(r.confirm, 1-alpha).Verdict
-}
-
-// worthMore says whether twice as many trials of a level may decide it.
-func (t *tier) worthMore(i, have int) bool {
-	if have >= t.MaxTrials {
-		return false
-	}
-	pooled := objective.PoolAt(t.levels[i].confirm, t.Confidence)
-	if kept, _ := objective.Kept(pooled); !kept {
-		return false
-	}
-	requests := 0
-	for _, p := range pooled.Parts {
-		requests = max(requests, p.Requests)
-	}
-	for _, p := range pooled.Parts {
-		if p.Verdict == result.SLOUndecided && (p.MoreRequests == 0 || p.MoreRequests > requests) {
-			return false
-		}
-	}
-	return true
-}
-
-// lucky says whether the fresh trials of a level that missed the objective in the first
-// stage kept it, so that it is worth a look.
-func (t *tier) lucky(i int) bool {
-	r := &t.levels[i]
-	if r.broken() || len(r.confirm) < t.Trials {
-		return false
-	}
-	kept, _ := objective.Kept(objective.Pool(r.confirm))
-	return kept
+	return max(0, low), nil
 }

@@ -249,6 +249,9 @@ const (
 	failsAt     = "fails_at"
 	missed      = "missed"
 	contradicts = "contradicts_at"
+	openFrom    = "open_from"
+	openTo      = "open_to"
+	more        = "more_requests"
 	reason      = "reason"
 	probes      = "probes"
 	predicted   = "predicted_capacity"
@@ -274,16 +277,19 @@ func Columns(run *report.Run) []result.Column {
 		core(name, result.String, "", "The objective of the plan that was searched for."),
 		core(expression, result.String, "", "The expression of the objective; null if no trial was measured."),
 		core(certified, result.Float, "", "The greatest load at which the objective holds with the confidence; null if none is certified."),
-		core(point, result.Float, "", "The greatest load whose one trial kept the objective on the way; too high in 20 to 40 % of searches."),
+		core(point, result.Float, "", "The greatest load whose one trial kept the objective on the way, at least the capacity; often too high."),
 		core(devices, result.Int, "GPUs", "How many different GPUs, or sets of them, the answer was measured on; null if nobody knows which they were."),
 		core(ids, result.String, "", "Their UUIDs in the order in which they were measured, joined by semicolons; of a set by commas."),
 		core(least, result.Float, "", "The least of the greatest loads that are certified on each of several devices: the capacity. Null for one device, and if one of them has none."),
 		core(most, result.Float, "", "The greatest of them."),
 		core(decides, result.String, "", "The UUID of the device that carries least, of several."),
-		core(failsAt, result.Float, "", "The least load above the capacity whose trials missed the objective."),
+		core(failsAt, result.Float, "", "The least load above the capacity whose trials leave no doubt that it misses the objective."),
 		core(missed, result.String, "", "The parts of the objective that were missed there, joined by a semicolon."),
 		core(contradicts, result.Float, "", "A load above fails_at that certainly keeps the objective."),
-		core(reason, result.String, "", "Why the search ended: certified, above_range, below_range, client_bound, budget, not_monotone, too_noisy, server_failed or invalid; null if it has not."),
+		core(openFrom, result.Float, "", "The least load above the capacity and below fails_at that nothing decides; null if there is none."),
+		core(openTo, result.Float, "", "The greatest of them."),
+		core(more, result.Int, "requests", "Further requests at open_from that are likely to decide it; null if nobody knows."),
+		core(reason, result.String, "", "Why the search ended: certified, above_range, below_range, client_bound, budget, not_monotone, too_noisy, server_failed, server_gone or invalid; null if it has not."),
 		core(confidence, result.Float, "ratio", "The chance that the objective holds at the capacity."),
 	)
 	for _, f := range figures {
@@ -327,7 +333,7 @@ func (a *Answer) row() result.Row {
 	if n := len(a.Devices); n > 0 {
 		row[devices], row[ids] = int64(n), strings.Join(a.deviceIDs(), "; ")
 	}
-	for column, v := range map[string]*float64{certified: a.Capacity, point: a.Point, least: low, most: high, failsAt: a.FailsAt, contradicts: a.Contradicts, col.CostUSD: a.CostUSD} {
+	for column, v := range map[string]*float64{certified: a.Capacity, point: a.Point, least: low, most: high, failsAt: a.FailsAt, contradicts: a.Contradicts, openFrom: a.OpenFrom, openTo: a.OpenTo, col.CostUSD: a.CostUSD} {
 		if v != nil {
 			row[column] = *v
 		}
@@ -336,6 +342,9 @@ func (a *Answer) row() result.Row {
 		if v != "" {
 			row[column] = v
 		}
+	}
+	if a.MoreRequests > 0 {
+		row[more] = int64(a.MoreRequests)
 	}
 	if a.Predicted != nil && a.Predicted.Capacity != nil {
 		row[predicted] = *a.Predicted.Capacity

@@ -55,9 +55,9 @@ func TestItems(t *testing.T) {
 		{"an edge", run(4, 100), []string{
 			"vllm l4, fast (p95_ttft_ms < 200): 3 at once certified",
 			"300 tok/s, 20 req/s, $0.50 per 1M output tokens",
-			"4 at once fails p95_ttft_ms < 200 (25.0 % of 1600 over it, 5 % allowed); point estimate 3 at once; limited by queue (mean_requests_waiting 4.50 of mean_requests_running 3, mean_requests_running 3 of max_requests_running 3, mean_server_prefill_ms 15 at request_throughput 20, max_kv_cache_usage 0.3)",
-			"tried 1+ 2+ 4- 3+; then afresh 3 3 of 3 kept, 4 0 of 3 kept",
-			"10 probes, 4000 requests, $0.10",
+			"4 at once fails p95_ttft_ms < 200 (25.0 % of 400 over it, 5 % allowed); point estimate 3 at once; limited by queue (mean_requests_waiting 4.50 of mean_requests_running 3, mean_requests_running 3 of max_requests_running 3, mean_server_prefill_ms 15 at request_throughput 20, max_kv_cache_usage 0.3)",
+			"tried 1+ 2+ 4- 3+; then afresh 3 3 of 3 kept",
+			"7 probes, 2800 requests, $0.07",
 		}},
 		{"below", run(1, 100), []string{"none: it misses at 1 at once, the least load"}},
 		{"above", run(100, 100), []string{"8 at once certified, the greatest load that the plan tries"}},
@@ -77,6 +77,24 @@ func TestItems(t *testing.T) {
 	}
 }
 
+// A search that has not decided all loads says between which it has, also if it has not ended.
+func TestItems_open(t *testing.T) {
+	t.Parallel()
+	a := Of(run(4, 100))[0]
+	a.OpenFrom, a.OpenTo, a.FailsAt = new(4.0), new(6.0), new(8.0)
+	a.MoreRequests, a.MoreSeconds = 1200, 300
+	want := "at least 3 at once (certified), below 8 at once (failed), 4 to 6 not decided: about 1200 requests more at 4 at once, 5 min"
+	for _, reason := range []string{search.Certified, search.Budget, ""} {
+		a.Reason = reason
+		if got := a.below(); !slices.Contains(got, want) {
+			t.Errorf("%q: %q is not in\n%s", reason, want, strings.Join(got, "\n"))
+		}
+	}
+	if got := strings.Join(Of(run(4, 6))[0].below(), "\n"); !strings.Contains(got, "below 4 at once (failed), 1 to 3 not decided") {
+		t.Errorf("a search that has not ended:\n%s", got)
+	}
+}
+
 // A load that is certified for another objective says for which, also where the search for
 // its own went no further.
 func TestText_implied(t *testing.T) {
@@ -84,7 +102,7 @@ func TestText_implied(t *testing.T) {
 	load := 3.0
 	for reason, want := range map[string]string{
 		search.Certified:   "3 at once certified",
-		search.NotMeasured: "3 at once certified; a load above it that the search needs has no VALID trial",
+		search.NotMeasured: "3 at once certified; then three trials in a row were INVALID, at a load that the search needs",
 		search.Budget:      "3 at once certified before the budget ended the search, so the server may carry more",
 		"":                 "3 at once certified so far; not finished",
 	} {
@@ -121,7 +139,7 @@ func TestItems_devices(t *testing.T) {
 	if got := said(runOn([]string{"GPU-a"}, edges, 100)); !strings.Contains(got, "on this device alone: GPU-a") {
 		t.Error(got)
 	}
-	over := runOn(cards, edges, 15)
+	over := runOn(cards, edges, 11)
 	over.State.Ending = &rundir.Ending{Class: rundir.ClassBudget}
 	if got := said(over); !strings.Contains(got, "4 at once certified on 1 of 3 devices before the budget ended the search") {
 		t.Error(got)
@@ -147,7 +165,7 @@ func TestRows(t *testing.T) {
 	}
 	for name, want := range map[string]any{
 		"gpu": "l4", "max_tokens": int64(8), "axis": "concurrency", "objective": "fast", "capacity": 3.0, "capacity_point": 3.0, "fails_at": 4.0,
-		"missed": "p95_ttft_ms < 200", "reason": "certified", "throughput_tok_s": 300.0, "probes": int64(10), "requests": int64(4000), "limited_by": "queue",
+		"missed": "p95_ttft_ms < 200", "reason": "certified", "throughput_tok_s": 300.0, "probes": int64(7), "requests": int64(2800), "limited_by": "queue",
 	} {
 		if rows[0][name] != want {
 			t.Errorf("%s: %v, want %v", name, rows[0][name], want)
@@ -191,8 +209,8 @@ func TestDrawn(t *testing.T) {
 	answers := Of(run(4, 100))
 	items := Drawn(answers, 80)
 	want := []string{
-		"concurrency  1  2  4  3 |    3    4",
-		"             +  +  -  + |  3/3  0/3  certified at 99 %",
+		"concurrency  1  2  4  3 |    3",
+		"             +  +  -  + |  3/3  certified at 99 %",
 	}
 	if !slices.Equal(items[0].Drawn, want) {
 		t.Errorf("the strip is\n%s\nwant\n%s", strings.Join(items[0].Drawn, "\n"), strings.Join(want, "\n"))
@@ -211,7 +229,7 @@ func TestLevels(t *testing.T) {
 	t.Parallel()
 	a := Of(run(4, 100))[0]
 	got := a.Levels()
-	want := []Level{{Load: 1, Kept: 1}, {Load: 2, Kept: 1}, {Load: 3, Fresh: true, Kept: 3}, {Load: 4, Fresh: true, Missed: 3}}
+	want := []Level{{Load: 1, Kept: 1}, {Load: 2, Kept: 1}, {Load: 3, Fresh: true, Kept: 3}, {Load: 4, Missed: 1}}
 	if !slices.Equal(got, want) {
 		t.Errorf("levels %+v, want %+v", got, want)
 	}

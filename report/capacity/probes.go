@@ -190,6 +190,8 @@ func mark(o search.Outcome, name string) string {
 	switch o.State {
 	case search.Failed:
 		return Failed
+	case search.Refusing:
+		return Missed
 	case search.Invalid, search.ClientBound:
 		return Invalid
 	}

@@ -74,9 +74,9 @@ func (a *Answer) said() string {
 		return "none: the server fails at " + low
 	case search.NotMeasured:
 		if capacity != "" {
-			return capacity + " certified; a load above it that the search needs has no VALID trial"
+			return capacity + " certified; then three trials in a row were INVALID, at a load that the search needs"
 		}
-		return "not decided: a load that it needs has no VALID trial"
+		return "not decided: three trials in a row were INVALID, at a load that the search needs"
 	case search.Budget:
 		if capacity != "" && max(1, a.Of.Devices) == 1 {
 			return capacity + " certified before the budget ended the search, so the server may carry more"
@@ -85,11 +85,43 @@ func (a *Answer) said() string {
 			return fmt.Sprintf("%s certified on %d of %d devices before the budget ended the search", capacity, len(a.Devices), a.Of.Devices)
 		}
 		return fmt.Sprintf("not decided: the budget has ended the search, between %s and %s", low, high)
+	case search.ServerGone:
+		if capacity != "" {
+			return capacity + " certified; then the server was gone, not even its least load was answered"
+		}
+		return "not decided: the server was gone, not even its least load was answered"
 	}
 	if capacity != "" {
 		return capacity + " certified so far; not finished"
 	}
 	return "not finished"
+}
+
+// between is what is known of the loads above the certified one, with what would decide the
+// least of them that is open; "" if all are decided.
+func (a *Answer) between() string {
+	if a.OpenFrom == nil || len(a.Of.Outcomes) == 0 || a.Reason == search.BelowRange || a.Reason == search.ServerFails {
+		return ""
+	}
+	var known []string
+	if a.Capacity != nil {
+		known = append(known, "at least "+a.Load(*a.Capacity)+" (certified)")
+	}
+	if a.FailsAt != nil {
+		known = append(known, "below "+a.Load(*a.FailsAt)+" (failed)")
+	}
+	open := Number(*a.OpenFrom)
+	if *a.OpenTo > *a.OpenFrom {
+		open += " to " + Number(*a.OpenTo)
+	}
+	text := strings.Join(append(known, open+" not decided"), ", ")
+	if a.MoreRequests > 0 {
+		text += fmt.Sprintf(": about %d requests more at %s", a.MoreRequests, a.Load(*a.OpenFrom))
+		if a.MoreSeconds > 0 {
+			text += ", " + humanize.Duration(time.Duration(a.MoreSeconds*float64(time.Second)))
+		}
+	}
+	return text
 }
 
 // below is what the answer rests on.
@@ -99,6 +131,9 @@ func (a *Answer) below() []string {
 		if text := a.carried(); text != "" {
 			lines = append(lines, text)
 		}
+	}
+	if text := a.between(); text != "" {
+		lines = append(lines, text)
 	}
 	if a.By != "" {
 		lines = append(lines, "certified for "+a.By+", which keeps it too")
@@ -134,6 +169,9 @@ func (a *Answer) Ended() []string {
 	lines := []string{a.said()}
 	if a.Reason != "" && !strings.Contains(lines[0], a.Reason) {
 		lines[0] += " (" + a.Reason + ")"
+	}
+	if text := a.between(); text != "" {
+		lines = append(lines, text)
 	}
 	if a.FailsAt != nil {
 		lines = append(lines, a.failed())
@@ -203,6 +241,9 @@ func (a *Answer) failed() string {
 	text := strings.TrimSpace(a.Load(*a.FailsAt) + " fails " + strings.Join(parts, "; "))
 	if a.Point != nil {
 		text += "; point estimate " + a.Load(*a.Point)
+		if a.Capacity == nil || *a.Point > *a.Capacity {
+			text += ", of single trials and often too high"
+		}
 	}
 	if l := a.Limit; l != nil && l.By != UnknownLimit {
 		text += "; limited by " + l.By + " (" + strings.Join(l.Says, ", ") + ")"

@@ -28,7 +28,7 @@ func (d Searched) Run() *report.Run {
 	s := report.Search{
 		Settings: search.Settings{
 			Levels: d.Levels, Objectives: []string{"fast"}, Confidence: 0.99,
-			Trials: 3, MaxTrials: 12, MaxProbes: d.MaxProbes, Seed: 1, Devices: len(d.Edges),
+			Trials: 3, MaxTrials: 32, MaxProbes: d.MaxProbes, Seed: 1, Devices: len(d.Edges),
 		},
 		Axis: d.Axis, Label: "vllm " + d.GPU,
 	}

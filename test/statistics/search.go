@@ -17,23 +17,23 @@ const sent = 1000
 func searching(seed uint64, objectives ...string) search.Settings {
 	return search.Settings{
 		Levels: search.NewLevels(5, 400, 0.05, false), Objectives: objectives,
-		Confidence: 0.99, Trials: 3, MaxTrials: 12, MaxProbes: 400, Seed: seed,
+		Confidence: 0.99, Trials: 3, MaxTrials: 32, MaxProbes: 400, Seed: seed,
 	}
 }
 
 // searched is a whole search. A trial at a rate has the objectives, which are not decided yet.
-func searched(s search.Settings, trial func(rate float64) []result.SLOResult) []search.Answer {
+func searched(s search.Settings, trial func(rate float64, times int) []result.SLOResult) []search.Answer {
 	var outcomes []search.Outcome
 	for {
 		p, ok := search.Next(s, outcomes)
 		if !ok {
 			return search.Answers(s, outcomes)
 		}
-		slos := trial(s.Levels[p.Level])
+		slos := trial(s.Levels[p.Level], p.Times)
 		for i := range slos {
 			slos[i] = objective.PoolAt(slos[i:i+1], objective.Confidence)
 		}
-		outcomes = append(outcomes, search.Outcome{Probe: p, State: search.Measured, Requests: sent, SLOs: slos})
+		outcomes = append(outcomes, search.Outcome{Probe: p, State: search.Measured, Requests: sent * p.Times, SLOs: slos})
 	}
 }
 
@@ -62,8 +62,8 @@ func searches(l *Lab) tables.Table {
 		}
 		all := each(c.Runs, func(seed uint64) found {
 			server := models.NewLimit(seed, sent, deff)
-			a := searched(searching(seed, models.Objective), func(rate float64) []result.SLOResult {
-				return []result.SLOResult{server.Trial(rate)}
+			a := searched(searching(seed, models.Objective), func(rate float64, times int) []result.SLOResult {
+				return []result.SLOResult{server.Trial(rate, times)}
 			})[0]
 			return found{shareOf(a.Capacity, server.Capacity), shareOf(a.Point, server.Capacity), float64(a.Requests) / 1000}
 		})

@@ -36,31 +36,31 @@ func NewLimit(seed uint64, requests, deff int) *Limit {
 	return &Limit{Capacity: 60 + 80*r.Float64(), requests: requests, deff: deff, rng: r}
 }
 
-// Trial is the objective in a trial at a rate, which is not decided yet.
-func (l *Limit) Trial(rate float64) result.SLOResult {
-	return l.judged(Objective, 200, l.over(rate, l.Capacity)[0])
+// Trial is the objective in a trial at a rate, so many times as long, which is not decided yet.
+func (l *Limit) Trial(rate float64, times int) result.SLOResult {
+	return l.judged(Objective, 200, times, l.over(rate, times, l.Capacity)[0])
 }
 
 // over is how many requests of a trial are over the limit of each capacity. One that is
 // over the limit of a capacity is over those of all smaller ones.
-func (l *Limit) over(rate float64, capacities ...float64) []int {
+func (l *Limit) over(rate float64, times int, capacities ...float64) []int {
 	rate *= math.Exp(between * l.rng.NormFloat64())
 	over := make([]int, len(capacities))
-	for n := 0; n < l.requests; n += l.deff {
+	for n := 0; n < times*l.requests; n += l.deff {
 		u := l.rng.Float64()
 		for i, c := range capacities {
 			if u < 1/(1+math.Exp(-slope*math.Log(rate/c)-math.Log(allowed/(1-allowed)))) {
-				over[i] += min(l.deff, l.requests-n)
+				over[i] += min(l.deff, times*l.requests-n)
 			}
 		}
 	}
 	return over
 }
 
-func (l *Limit) judged(name string, limit float64, over int) result.SLOResult {
+func (l *Limit) judged(name string, limit float64, times, over int) result.SLOResult {
 	return result.SLOResult{Name: name, Parts: []result.SLOPart{{
 		Expr: fmt.Sprintf("p95_ttft_ms < %.0f", limit), Rule: result.RuleShare, Column: "p95_ttft_ms", Op: "<", Limit: limit,
-		Allowed: allowed, Requests: l.requests, N: l.requests, Over: over, Deff: float64(l.deff),
+		Allowed: allowed, Requests: times * l.requests, N: times * l.requests, Over: over, Deff: float64(l.deff),
 	}}}
 }
 
@@ -80,8 +80,8 @@ func NewTiers(seed, search uint64, requests, deff int) *Tiers {
 	return t
 }
 
-// Trial is both objectives in a trial at a rate, which are not decided yet.
-func (t *Tiers) Trial(rate float64) []result.SLOResult {
-	over := t.over(rate, t.Capacity, t.Loosest)
-	return []result.SLOResult{t.judged(Objective, 200, over[0]), t.judged(Loose, 400, over[1])}
+// Trial is both objectives in a trial at a rate, so many times as long, which are not decided yet.
+func (t *Tiers) Trial(rate float64, times int) []result.SLOResult {
+	over := t.over(rate, times, t.Capacity, t.Loosest)
+	return []result.SLOResult{t.judged(Objective, 200, times, over[0]), t.judged(Loose, 400, times, over[1])}
 }

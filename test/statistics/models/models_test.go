@@ -156,12 +156,12 @@ func TestTiers(t *testing.T) {
 	}
 	strict, loose := 0, 0
 	for range trials {
-		at := server.Trial(server.Capacity)
+		at := server.Trial(server.Capacity, 1)
 		if at[0].Name != Objective || at[1].Name != Loose || at[1].Parts[0].Over > at[0].Parts[0].Over {
 			t.Fatalf("%+v", at)
 		}
 		strict += at[0].Parts[0].Over
-		loose += server.Trial(server.Loosest)[1].Parts[0].Over
+		loose += server.Trial(server.Loosest, 1)[1].Parts[0].Over
 	}
 	near(t, "share over the strict limit", float64(strict)/trials/requests, 0.05, 0.06)
 	near(t, "share over the loose limit", float64(loose)/trials/requests, 0.05, 0.06)
@@ -171,7 +171,7 @@ func TestTiers(t *testing.T) {
 	}
 	fresh, same := NewTiers(3, 0, requests, 5), 0
 	for range 20 {
-		if fresh.Trial(100)[0].Parts[0].Over == other.Trial(100)[0].Parts[0].Over {
+		if fresh.Trial(100, 1)[0].Parts[0].Over == other.Trial(100, 1)[0].Parts[0].Over {
 			same++
 		}
 	}
