@@ -24,7 +24,7 @@ func (d *deployment) skipFurther(t *trial, row result.Row) {
 	if until == nil || row[col.Valid] != true {
 		return
 	}
-	v, ok := row.Number(until.Column())
+	v, ok := row.Trusted().Number(until.Column())
 	if !ok {
 		return
 	}

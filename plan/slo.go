@@ -186,29 +186,38 @@ func point(p expression.Part, row result.Row) result.SLOPart {
 func (p *Plan) Objectives(row result.Row, trial *objective.Trial) []result.SLOResult {
 	load, _ := row[LoadAxis].(string)
 	results := make([]result.SLOResult, 0, len(p.SLO))
-	missed, open := false, false
 	for _, slo := range p.SLO {
 		if !slo.For(load) {
 			continue
 		}
 		r := slo.Evaluate(row, trial, cmp.Or(p.Confidence, objective.Confidence))
-		if r.Verdict != "" {
-			row[col.OfSLO(r.Name)] = r.Verdict
-		}
 		for _, part := range r.Parts {
 			r.LowConfidence = append(r.LowConfidence, row.LowConfidence(slices.Sorted(maps.Keys(part.Values)))...)
-		}
-		if r.Severity != SeverityWarn {
-			missed = missed || r.Verdict == result.SLOFail
-			open = open || r.Verdict != result.SLOPass
 		}
 		results = append(results, r)
 	}
 	if len(results) == 0 {
 		return nil
 	}
+	Record(row, results)
+	return results
+}
+
+// Record fills in the columns of the objectives with their results.
+func Record(row result.Row, results []result.SLOResult) {
+	missed, open := false, len(results) == 0
+	for _, r := range results {
+		delete(row, col.OfSLO(r.Name))
+		if r.Verdict != "" {
+			row[col.OfSLO(r.Name)] = r.Verdict
+		}
+		if r.Severity != SeverityWarn {
+			missed = missed || r.Verdict == result.SLOFail
+			open = open || r.Verdict != result.SLOPass
+		}
+	}
+	delete(row, col.SLOPass)
 	if missed || !open {
 		row[col.SLOPass] = !missed
 	}
-	return results
 }

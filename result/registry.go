@@ -12,12 +12,12 @@ import (
 // the order of the table, and a name that was published stays what it means.
 
 // core are the columns of the tier core: what a person reads of a trial. They are
-// at most 40, and the plan's own axes and objectives come on top.
+// at most 45, and the plan's own axes and objectives come on top.
 func core() []string {
 	return []string{
 		col.GPU, col.Concurrency, col.MaxTokens, col.P50TTFTMs, col.P95TTFTMs, col.P50E2EMs, col.P95E2EMs, col.ThroughputTokS,
 		col.RunID, col.CellID, col.Trial, col.Simulated, col.Engine, col.EngineVersion, col.Model, col.GPUCount, col.RequestRate,
-		col.Status, col.Valid, col.InvalidReasons, col.LowConfidence, col.Findings, col.ErrorClass, col.Error, col.SLOPass,
+		col.Status, col.Valid, col.InvalidReasons, col.InvalidFigures, col.LowConfidence, col.Findings, col.ErrorClass, col.Error, col.SLOPass,
 		col.Requests, col.Completed, col.Failed, col.ErrorRate, col.DurationS, col.OutputTokens, col.RequestThroughput, col.GoodputReqS,
 		col.P50TPOTMs, col.P95TPOTMs,
 		col.MaxRequestsWaiting, col.MaxKVCacheUsage, col.MeanGPUPowerW,
@@ -94,6 +94,7 @@ func outcome() []Column {
 		required("status", String, "", "ok, failed, invalid or skipped."),
 		nullable("valid", Bool, "", "Whether the numbers of this row may be used; null if nothing was measured."),
 		nullable("invalid_reasons", String, "", "Codes of why not, joined by commas."),
+		nullable("invalid_figures", String, "", "Columns of this row that must not be used, joined by commas; a name stands for those made of it too, as with _completed, _whole, _low and _high, and for the price of a token. What is not named may be used, also of a row that is INVALID. Null if none is, or if the whole row is INVALID, and in runs of earlier versions, whose rows are judged as a whole."),
 		nullable("low_confidence", String, "", "Percentile columns that rest on too few requests, joined by commas; a name without a suffix stands for those with _completed and _whole too."),
 		nullable("findings", String, "", "Codes of what else a person should know, joined by commas."),
 		nullable("error_class", String, "", "Class of what made the trial fail."),

@@ -45,7 +45,7 @@ func TestBench(t *testing.T) {
 		`(?m)^vllm 1\.0, m$`, `(?m)^2 loads, about \d+ s if a token takes 20 ms;$`,
 		`(?m)^up to \d+ requests beyond the load, and those for metrics$`,
 		`(?m)^  conc +tok/s +/user +TTFT p50 +p95 +TPOT p50 +p95 +reqs$`,
-		`(?m)^     1 +\d`, `(?m)^     3 +\d`,
+		`(?m)^     1 +[-\d]`, `(?m)^     3 +[-\d]`,
 	} {
 		if !regexp.MustCompile(want).MatchString(got.stdout) {
 			t.Errorf("stdout has no %s:\n%s", want, got.stdout)

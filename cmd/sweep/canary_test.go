@@ -171,7 +171,7 @@ engines:
     command: [sh, -c, 'echo "ValueError: the token $HF_TOKEN of $TENANT is not welcome" >&2; exit 3']
     env: {HF_TOKEN: "${HF_TOKEN}"}
 load: {requests: 4, warmup: {requests: 0}, prompts: {input_tokens: 20}}
-validity: {max_client_cpu: 1, max_schedule_lag: 10s, max_stall: 60s, max_client_lag: 60s, max_loop: 1, max_coalesced: 1, max_steal: 1, max_drift: 100}
+validity: {max_moved: 1000, max_steal: 1, max_drift: 100}
 `)
 	got := watched(t, dir, "run", "-o", "out", "--events", "events.jsonl", "process.yaml")
 	if got.code != exitIncomplete || !strings.Contains(got.stderr, "the token ${HF_TOKEN} of ${SWEEP_TENANT_TOKEN} is not welcome") {
@@ -294,7 +294,7 @@ matrix: {engine: vllm, gpu: x, concurrency: 1, max_tokens: 3}
 backend: process
 engines: {vllm: {command: [sh, serve.sh, "--host={{.Host}}", "--port={{.Port}}"], env: {HF_TOKEN: "${HF_TOKEN}"}}}
 load: {requests: 4, warmup: {requests: 0}, prompts: {input_tokens: 20}}
-validity: {max_client_cpu: 1, max_schedule_lag: 10s, max_stall: 60s, max_client_lag: 60s, max_loop: 1, max_coalesced: 1, max_steal: 1, max_drift: 100}
+validity: {max_moved: 1000, max_steal: 1, max_drift: 100}
 `)
 	env := append([]string{"SWEEP_FAULT=commit.journal:before:kill"}, canaryNames...)
 	if got := sweep(t, dir, env, "run", "-o", "out", "killed.yaml"); got.code != -1 {
@@ -385,7 +385,7 @@ engines:
   good: {profile: vllm, image: "example.com/leaky:1", env: {HF_TOKEN: "${HF_TOKEN}"}}
   bad: {profile: vllm, image: "example.com/no-such:1", env: {HF_TOKEN: "${HF_TOKEN}"}}
 load: {requests: 4, warmup: {requests: 0}, prompts: {input_tokens: 20}}
-validity: {max_client_cpu: 1, max_schedule_lag: 10s, max_stall: 60s, max_client_lag: 60s, max_loop: 1, max_coalesced: 1, max_steal: 1, max_drift: 100}
+validity: {max_moved: 1000, max_steal: 1, max_drift: 100}
 budget: {max_cost: 5}
 retries: 0
 timeouts: {launch: 30s, ready: 30s}

@@ -27,7 +27,7 @@ loads:
   - {name: closed, clients: 3, concurrency: 5, requests: 40, max_tokens: 4, prompts: {input_tokens: 20}}
   - {name: turns, clients: 3, concurrency: 3, requests: 24, max_tokens: 4, conversation: {turns: 3}, prompts: {input_tokens: 20}}
   - {name: open, clients: {n: 3, kind: process}, request_rate: 40, requests: 60, max_tokens: 4, prompts: {input_tokens: 20}}
-validity: {max_client_cpu: 1, max_schedule_lag: 30s, max_stall: 60s, max_client_lag: 60s, max_loop: 1, max_coalesced: 1, max_steal: 1, max_drift: 100}
+validity: {max_moved: 1000, max_steal: 1, max_drift: 100}
 `
 
 // Several clients send exactly what the plan says: the engine was asked what is in the
@@ -95,7 +95,7 @@ model: Qwen/Qwen2.5-1.5B-Instruct
 matrix: {engine: vllm, gpu: l4, concurrency: 2, max_tokens: 20}
 backend: sim
 load: {clients: 2, requests: 100000, warmup: {requests: 0}, prompts: {input_tokens: 20}}
-validity: {max_client_cpu: 1, max_schedule_lag: 30s, max_stall: 60s, max_client_lag: 60s, max_loop: 1, max_coalesced: 1, max_steal: 1, max_drift: 100}
+validity: {max_moved: 1000, max_steal: 1, max_drift: 100}
 `)
 	run = exec.CommandContext(t.Context(), executable(t), "run", "-o", out, "long.yaml")
 	run.Dir, run.Env = dir, append(os.Environ(), asSweep+"=1")
@@ -165,7 +165,7 @@ matrix: {engine: vllm, gpu: l40s, max_tokens: 8}
 backend: sim
 load: {clients: 2, requests: 120, warmup: {requests: 2}, prompts: {input_tokens: 20}}
 find: {axis: concurrency, from: 2, to: 4, within: 50%, confidence: 90%, objectives: {kept: p50_ttft_ms < 60000}}
-validity: {max_client_cpu: 1, max_schedule_lag: 30s, max_stall: 60s, max_client_lag: 60s, max_loop: 1, max_coalesced: 1, max_steal: 1, max_drift: 100}
+validity: {max_moved: 1000, max_steal: 1, max_drift: 100}
 `)
 	run := exec.CommandContext(t.Context(), executable(t), "run", "-o", out, "hunt.yaml")
 	run.Dir, run.Env = dir, append(os.Environ(), asSweep+"=1")

@@ -28,7 +28,7 @@ find:
   within: 50%
   confidence: 90%
   objectives: {never: p50_ttft_ms < 0.0001, always: p50_ttft_ms < 60000}
-validity: {max_client_cpu: 1, max_schedule_lag: 10s, max_stall: 60s, max_client_lag: 60s, max_loop: 1, max_coalesced: 1, max_steal: 1, max_drift: 100}
+validity: {max_moved: 1000, max_steal: 1, max_drift: 100}
 collect: [{prom: {interval: 200ms}}]
 `
 
@@ -117,7 +117,7 @@ find:
   confidence: 90%
   devices: 3
   objectives: {never: p50_ttft_ms < 0.0001, always: p50_ttft_ms < 60000}
-validity: {max_client_cpu: 1, max_schedule_lag: 10s, max_stall: 60s, max_client_lag: 60s, max_loop: 1, max_coalesced: 1, max_steal: 1, max_drift: 100}
+validity: {max_moved: 1000, max_steal: 1, max_drift: 100}
 collect: [gpu]
 `
 

@@ -24,7 +24,7 @@ model: sweep/tiny
 matrix: {engine: vllm, gpu: h100, concurrency: [1, 2], max_tokens: 3}
 backend: {kind: sim}
 load: {requests: 12, prompts: {kind: synthetic, input_tokens: 20}}
-validity: {max_client_cpu: 1, max_schedule_lag: 10s, max_stall: 60s, max_client_lag: 60s, max_loop: 1, max_coalesced: 1, max_steal: 1, max_drift: 100}
+validity: {max_moved: 1000, max_steal: 1, max_drift: 100}
 slo: {never: p95_e2e_ms < 0.001}
 on_finish: {webhook: {url: '${SWEEP_HOOK}'}}
 `

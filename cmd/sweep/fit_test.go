@@ -16,7 +16,7 @@ model: Qwen/Qwen2.5-1.5B-Instruct
 matrix: {engine: vllm, gpu: l4, concurrency: [1, 4], input_tokens: [32, 256, 1024], max_tokens: 5}
 backend: {kind: sim, fitted: slow.json}
 load: {requests_per_worker: 2, warmup: {requests: 1}}
-validity: {max_client_cpu: 1, max_schedule_lag: 10s, max_stall: 60s, max_client_lag: 60s, max_loop: 1, max_coalesced: 1, max_steal: 1, max_drift: 100}
+validity: {max_moved: 1000, max_steal: 1, max_drift: 100}
 collect: [prom]
 `
 

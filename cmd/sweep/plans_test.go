@@ -27,8 +27,7 @@ import (
 // rehearsal makes a shipped plan short, with validity bounds that a busy machine cannot
 // break: the plan is tested, not this machine.
 var rehearsal = []string{
-	"--set", "validity.max_client_cpu=1", "--set", "validity.max_schedule_lag=30s", "--set", "validity.max_stall=60s",
-	"--set", "validity.max_client_lag=60s", "--set", "validity.max_loop=1", "--set", "validity.max_coalesced=1",
+	"--set", "validity.max_moved=1000",
 	"--set", "validity.max_steal=1", "--set", "validity.max_drift=100",
 }
 
@@ -40,7 +39,7 @@ var ranThrough = []int{exitOK, exitSLO, exitIncomplete}
 // unmeasured are the columns that are null in every row of a plan that has no
 // use for them: no axis, no bound, no fault.
 var unmeasured = []string{
-	"error", "error_class", "findings", "goodput_req_s", "goodput_req_s_whole", "infinite", "image_digest", "invalid_reasons", "model_revision", "request_rate", "reused_from", "why",
+	"error", "error_class", "findings", "goodput_req_s", "goodput_req_s_whole", "infinite", "image_digest", "invalid_figures", "invalid_reasons", "model_revision", "request_rate", "reused_from", "why",
 	// Of speculative decoding, and of deployments of several roles.
 	"spec_accept_rate", "spec_accept_length", "max_prefill_bootstrap_queue", "max_prefill_inflight_queue", "max_decode_prealloc_queue",
 	"max_decode_transfer_queue", "mean_kv_transfer_ms", "p95_kv_transfer_ms", "kv_transfer_bytes", "active_endpoints", "transport_up", "transport_errors", "pods", "pod_restarts", "pd", "pd_share", "kv_transfer_tokens", "kv_transfer_failures",

@@ -67,7 +67,7 @@ engines: {spread: {profile: vllm, args: {pipeline-parallel-size: 2}}}
 on_start_failure: record
 backend: sim
 load: {requests: 20, max_tokens: 4, warmup: {requests: 1}, prompts: {input_tokens: 20}}
-validity: {max_client_cpu: 1, max_schedule_lag: 10s, max_stall: 60s, max_client_lag: 60s, max_loop: 1, max_coalesced: 1, max_steal: 1, max_drift: 100}
+validity: {max_moved: 1000, max_steal: 1, max_drift: 100}
 `
 
 // What cannot be rehearsed is run all the same, and said; cells have their predictions beside

@@ -20,7 +20,7 @@ matrix: {engine: vllm, gpu: rtx-2000-ada, concurrency: [1, 2], max_tokens: 3}
 backend: {kind: runpod, poll: 200ms, patience: 3s, calls_per_minute: 60000, heartbeat: 1m, pull: 3s}
 engines: {vllm: {image: "vllm/vllm-openai:v0.29.0"}}
 load: {requests: 4, warmup: {requests: 1}, prompts: {kind: synthetic, input_tokens: 20}}
-validity: {max_client_cpu: 1, max_schedule_lag: 10s, max_stall: 60s, max_client_lag: 60s, max_loop: 1, max_coalesced: 1, max_steal: 1, max_drift: 100}
+validity: {max_moved: 1000, max_steal: 1, max_drift: 100}
 timeouts: {ready: 60s, stop: 5s}
 collect: [{prom: {interval: 200ms}}, gpu]
 sinks: [parquet, csv: {columns: full}]

@@ -45,7 +45,7 @@ func poke(t *testing.T, pid int, sig syscall.Signal) {
 func TestVerdict_serverStopped(t *testing.T) {
 	t.Parallel()
 	out := filepath.Join(t.TempDir(), "run")
-	run := underLoad(t, out, "60s")
+	run := underLoad(t, out, "1000")
 	server := serverOf(t, run)
 	poke(t, server, syscall.SIGSTOP)
 	time.Sleep(3 * time.Second)
@@ -70,7 +70,7 @@ func TestVerdict_serverStopped(t *testing.T) {
 // flight on it, nor for its grace, which is 2 minutes here.
 func TestRun_interruptedWhileServerIsStopped(t *testing.T) {
 	t.Parallel()
-	run := underLoad(t, filepath.Join(t.TempDir(), "run"), "60s")
+	run := underLoad(t, filepath.Join(t.TempDir(), "run"), "1000")
 	server := serverOf(t, run)
 	poke(t, server, syscall.SIGSTOP)
 	began := time.Now()

@@ -64,7 +64,7 @@ func several(o *result.Outcome, row result.Row, t *Trial, m *Measured) {
 	if skew, ok := validity.Skew(&m.Health); ok {
 		row[col.ClientSkewMs] = result.Milliseconds(skew)
 	}
-	o.Clients = validity.Clients(validity.Evidence{Row: row, Requests: m.Requests, Health: m.Health, Open: t.Cell.Load.Open()}, t.Plan.Validity)
+	o.Clients = validity.Clients(validity.Evidence{Row: row, Requests: m.Requests, Health: m.Health, Open: t.Cell.Load.Open()})
 	if client, ok := validity.Limiting(o.Clients); ok {
 		row[col.LimitingClient] = int64(client)
 	}

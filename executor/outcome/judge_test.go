@@ -21,14 +21,14 @@ import (
 func judged(t *testing.T, lines ...string) (*Trial, *Measured, result.Row) {
 	t.Helper()
 	p := plantest.Parse(t, append([]string{
-		`validity: {max_error_rate: 5%, max_schedule_lag: 10ms, max_client_cpu: 0.85, max_stall: 1s}`,
+		`validity: {max_error_rate: 5%, max_moved: 5%}`,
 		`matrix: {engine: sim, concurrency: [1]}`,
 	}, lines...)...)
 	m := &Measured{Health: load.Health{CPU: 0.85, MaxGap: time.Second}}
 	for n := range 100 {
 		at := time.Duration(n) * time.Second
 		q := result.Request{
-			N: n, Phase: result.Plateau, Scheduled: at, Sent: at + 10*time.Millisecond,
+			N: n, Phase: result.Plateau, Scheduled: at, Sent: at + time.Millisecond,
 			Status: result.Completed, MaxTokens: 4, CompletionTokens: 4, FinishReason: "length",
 		}
 		if n < 5 {

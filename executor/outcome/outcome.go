@@ -25,7 +25,6 @@ import (
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/result/finding"
-	"sweep.dev/sweep/result/objective"
 	"sweep.dev/sweep/result/summary"
 	"sweep.dev/sweep/result/timeline"
 )
@@ -149,27 +148,25 @@ func Of(t Trial, server *Server, m Measured, end End) (*result.Outcome, error) {
 			row[col.ErrorClass], row[col.Error] = end.Hung.Class, fmt.Sprintf("%v (%s)", row[col.Error], end.Hung.Advice())
 		}
 	default:
+		row[col.Status], row[col.Valid] = result.StatusOK, true
+		judged := figures(&t, &m, options, row, measured)
 		evidence, bounds := evidence(row, &t, &m, options.Drifts), t.Plan.Validity
-		evidence.Told = slices.Concat(m.Notes, terms.Findings)
-		o.Invalid = validity.Judge(evidence, bounds)
-		o.Findings = append(o.Findings, validity.Remarks(evidence, bounds)...)
+		evidence.Told, evidence.Figures = slices.Concat(m.Notes, terms.Findings), judged
+		v := validity.Judge(evidence, bounds)
+		o.Invalid, o.SLOs = v.Reasons, v.SLOs
+		o.Findings = slices.Concat(o.Findings, v.Remarks, validity.Remarks(evidence, bounds))
 		switch m.Ended.By {
 		case stopping.Saturated, stopping.Failing, stopping.Refused: // no time would settle it
 		default:
 			o.Findings = append(o.Findings, m.Span.Findings()...)
 		}
-		row[col.Status], row[col.Valid] = result.StatusOK, len(o.Invalid) == 0
-		if len(o.Invalid) > 0 {
+		if row[col.Valid] = len(o.Invalid) == 0; len(o.Invalid) > 0 {
 			row[col.Status] = result.StatusInvalid
 		}
-		row[col.InvalidReasons] = codes(o.Invalid)
+		row[col.InvalidReasons], row[col.InvalidFigures] = codes(o.Invalid), orNil(strings.Join(v.Figures, ","))
+		widen(row, v)
+		plan.Record(row, o.SLOs)
 		o.Findings = append(o.Findings, agreement.Findings(row, m.Requests)...)
-		requests := objective.Of(m.Requests, options)
-		requests.Intervals(row)
-		if t.ByPoint {
-			requests = nil
-		}
-		o.SLOs = t.Plan.Objectives(row, requests)
 		overloaded(&t, &m, options, o, row)
 		if t.Plan.Repeats.Most() == 1 && !options.Open && len(o.Invalid) == 0 {
 			if f, ok := validity.OneCycle(m.Requests, t.Cell.Load.Concurrency, tails(t.Cell.Load, o.SLOs)); ok {

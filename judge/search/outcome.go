@@ -8,7 +8,8 @@ import (
 	"sweep.dev/sweep/result/finding"
 )
 
-// atLimit are the reasons for INVALID that say that the client cannot carry the load.
+// atLimit are the findings beside a row that is INVALID that say that the client cannot carry
+// the load.
 var atLimit = []finding.Code{finding.ClientCPU, finding.ClientLoop, finding.ClientCeiling}
 
 // Of is the outcome of a probe by what was committed of its trial.
@@ -40,7 +41,7 @@ func Of(o *result.Outcome) Outcome {
 		case only(finding.Drift, finding.ErrorRate):
 			out.State, out.SLOs = Refusing, refused(o.SLOs)
 		}
-		if slices.ContainsFunc(o.Invalid, func(f result.Finding) bool { return slices.Contains(atLimit, f.Code) }) {
+		if slices.ContainsFunc(o.Findings, func(f result.Finding) bool { return slices.Contains(atLimit, f.Code) }) {
 			out.State = ClientBound
 		}
 	}

@@ -21,7 +21,7 @@ func TestOf(t *testing.T) {
 		{"its latencies rose, and not by the load alone", result.Outcome{Row: row(result.StatusInvalid), Invalid: []result.Finding{{Code: finding.Drift}, {Code: finding.CPUSteal}}}, Invalid},
 		{"too many requests failed", result.Outcome{Row: result.Row{"status": result.StatusInvalid, "requests": int64(200), "completed": int64(120)}, Invalid: []result.Finding{{Code: finding.ErrorRate}}}, Refusing},
 		{"none was answered", result.Outcome{Row: result.Row{"status": result.StatusInvalid, "requests": int64(200), "completed": int64(0)}, Invalid: []result.Finding{{Code: finding.ErrorRate}}}, Failed},
-		{"the client is at its limit", result.Outcome{Row: row(result.StatusInvalid), Invalid: []result.Finding{{Code: finding.CPUSteal}, {Code: finding.ClientCPU}}}, ClientBound},
+		{"the client is at its limit", result.Outcome{Row: row(result.StatusInvalid), Invalid: []result.Finding{{Code: finding.ScheduleLag}}, Findings: []result.Finding{{Code: finding.ClientCPU}}}, ClientBound},
 		{"the server died", result.Outcome{Row: row(result.StatusFailed)}, Failed},
 		{"the server did not start", result.Outcome{Row: row(result.StatusFailed), StartFailure: true}, Invalid},
 		{"nothing was sent", result.Outcome{Row: result.Row{"status": result.StatusFailed}}, Invalid},

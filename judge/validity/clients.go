@@ -55,36 +55,6 @@ func clientThrottled(e *Evidence, _ bounds.Bounds) (result.Finding, bool) {
 	return fine()
 }
 
-func clientClock(e *Evidence, _ bounds.Bounds) (result.Finding, bool) {
-	for _, s := range e.Health.Shards {
-		switch {
-		case s.Lost != "":
-		// One client alone begins with nobody, and no latency has an offset in it.
-		case s.OffsetError > offsetError && len(e.Health.Shards) > 1:
-			return found(finding.ClientClock, "the clock of client %d is known to %s only (bound %s), half of the fastest round trip to it: bring the clients closer, or find what delays that connection", s.Shard, short(s.OffsetError), offsetError)
-		case s.Drift.Abs() > clockDrift+s.DriftError:
-			return found(finding.ClientClock, "the clock of client %d changed by %s during the load (bound %s, known to %s): wait until its machine's clock is synchronized", s.Shard, short(s.Drift), clockDrift, short(s.DriftError))
-		}
-	}
-	return fine()
-}
-
-// clientSkew holds the beginnings of the clients against each other, each as wrong as its
-// clock may be. A load that begins in pieces is not the plan's.
-func clientSkew(e *Evidence, _ bounds.Bounds) (result.Finding, bool) {
-	all := living(e.Health.Shards)
-	if len(all) < 2 {
-		return fine()
-	}
-	bound := skewBound(e)
-	late := func(a, b load.ShardHealth) int { return cmp.Compare(a.Late, b.Late) }
-	first, last := slices.MinFunc(all, late), slices.MaxFunc(all, late)
-	if skew := last.Late - first.Late; skew > bound {
-		return found(finding.ClientSkew, "client %d began %s after client %d (bound %s): give each client a CPU of its own, or look at its machine", last.Shard, short(skew), first.Shard, short(bound))
-	}
-	return fine()
-}
-
 // skewBound bounds how much later than another a client may begin.
 func skewBound(e *Evidence) time.Duration {
 	took, _ := e.Row.Number(col.DurationS)

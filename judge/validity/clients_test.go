@@ -38,26 +38,18 @@ func TestJudge_clients(t *testing.T) {
 		set  func(*Evidence)
 		want finding.Code
 	}{
-		"fine":                       {func(*Evidence) {}, finding.Code{}},
-		"one client":                 {func(e *Evidence) { e.Health.Shards = nil }, finding.Code{}},
-		"lost":                       {func(e *Evidence) { e.Health.Shards[2].Lost = "killed" }, finding.ClientLost},
-		"throttled":                  {func(e *Evidence) { e.Health.Shards[2].Throttled = new(1) }, finding.ClientThrottled},
-		"throttling not known":       {func(e *Evidence) { e.Health.Shards[2].Throttled = nil }, finding.Code{}},
-		"clock jumps":                {func(e *Evidence) { e.Health.Shards[1].Drift = -500 * time.Millisecond }, finding.ClientClock},
-		"clock drifts in its error":  {func(e *Evidence) { e.Health.Shards[1].Drift = 5 * time.Millisecond }, finding.Code{}},
-		"clock not known":            {func(e *Evidence) { e.Health.Shards[1].OffsetError = 21 * time.Millisecond }, finding.ClientClock},
-		"begins late":                {func(e *Evidence) { e.Health.Shards[3].Late = 500 * time.Millisecond }, finding.ClientSkew},
-		"all begin late":             {func(e *Evidence) { late(e, 500*time.Millisecond) }, finding.Code{}},
-		"begins late in a long load": {func(e *Evidence) { e.Row[col.DurationS] = 60.0; e.Health.Shards[3].Late = 500 * time.Millisecond }, finding.Code{}},
-		"a path of 500 ms more":      {func(e *Evidence) { slower(e, 1, 500*time.Millisecond) }, finding.ClientsDiffer},
-		"a path of 40 ms more":       {func(e *Evidence) { slower(e, 1, 40*time.Millisecond) }, finding.ClientsDiffer},
-		"a path of 5 ms more":        {func(e *Evidence) { slower(e, 1, 5*time.Millisecond) }, finding.Code{}},
+		"fine":                  {func(*Evidence) {}, finding.Code{}},
+		"one client":            {func(e *Evidence) { e.Health.Shards = nil }, finding.Code{}},
+		"lost":                  {func(e *Evidence) { e.Health.Shards[2].Lost = "killed" }, finding.ClientLost},
+		"a path of 500 ms more": {func(e *Evidence) { slower(e, 1, 500*time.Millisecond) }, finding.ClientsDiffer},
+		"a path of 40 ms more":  {func(e *Evidence) { slower(e, 1, 40*time.Millisecond) }, finding.ClientsDiffer},
+		"a path of 5 ms more":   {func(e *Evidence) { slower(e, 1, 5*time.Millisecond) }, finding.Code{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := shards()
 			c.set(&e)
 			var got finding.Code
-			for _, f := range Judge(e, bounds.Defaults()) {
+			for _, f := range reasons(e, bounds.Defaults()) {
 				if got != (finding.Code{}) {
 					t.Errorf("also %v: %s", f.Code, f.Text)
 				}
@@ -67,12 +59,6 @@ func TestJudge_clients(t *testing.T) {
 				t.Errorf("%q, want %q", got, c.want)
 			}
 		})
-	}
-}
-
-func late(e *Evidence, by time.Duration) {
-	for i := range e.Health.Shards {
-		e.Health.Shards[i].Late = by
 	}
 }
 
@@ -92,7 +78,7 @@ func TestRemarks_wallClock(t *testing.T) {
 	if f := Remarks(e, bounds.Defaults()); len(f) != 1 || f[0].Code != finding.ClientWallClock {
 		t.Errorf("%v", f)
 	}
-	if f := Judge(e, bounds.Defaults()); len(f) > 0 {
+	if f := reasons(e, bounds.Defaults()); len(f) > 0 {
 		t.Errorf("%v", f)
 	}
 }

@@ -1,6 +1,7 @@
-// Package validity says whether the numbers of a trial may be used. It compares the
-// client's own figures, those of the server and the machine, and the requests with
-// bounds, and names each bound that was broken: the reasons for INVALID.
+// Package validity says which numbers of a trial may be used. It has each cause by which
+// they may not in one of three lists: another thing was measured, which makes the row
+// INVALID; the client observed late what the server did, which bounds by how far each figure
+// may be off; or something that a figure is made of is not known.
 //
 // It judges the measurement alone: the trial of a slow server is VALID, and the
 // objectives say whether the server is good enough. It has no clock and does no I/O.
@@ -10,6 +11,7 @@ import (
 	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/finding"
+	"sweep.dev/sweep/result/summary"
 )
 
 // Evidence is all that a verdict rests on.
@@ -40,6 +42,9 @@ type Evidence struct {
 	// it says of its hypervisor; empty if the server runs elsewhere.
 	Server []Process
 	Thefts []Theft
+	// Figures returns the figures of the trial and what its objectives come to, moved by a
+	// shift; nil of those as they were measured. Nil: nothing is known of them.
+	Figures func(*summary.Shift) (result.Row, []result.SLOResult)
 	// Drifts are the trends over the plateau.
 	Drifts []Drift
 	// Ceiling is what the client carries by calibration, in chunks per second; 0

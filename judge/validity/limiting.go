@@ -8,7 +8,6 @@ import (
 
 	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/result"
-	"sweep.dev/sweep/result/bounds"
 	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/result/finding"
 )
@@ -16,11 +15,9 @@ import (
 // Clients says of each of several clients how it took part, and which bound it came nearest
 // to. It is nil if one process sent the load.
 //
-// The figures are those that [Judge] holds against the bounds, of the client's own part: if a
-// trial is INVALID by its CPUs or a stall, at least one of its clients has passed that bound.
-// The schedule's is on all requests together: a client alone may pass it, and all together
-// may where none does.
-func Clients(e Evidence, b bounds.Bounds) []result.ClientHealth {
+// The bounds are what is worth a look at one client of several. They decide nothing: what
+// [Judge] bounds is of all requests together.
+func Clients(e Evidence) []result.ClientHealth {
 	if len(e.Health.Shards) == 0 {
 		return nil
 	}
@@ -52,17 +49,17 @@ func Clients(e Evidence, b bounds.Bounds) []result.ClientHealth {
 		shares := []near{
 			{finding.ClientSkew, of(s.Late-first, skewBound(&e))},
 			{finding.ClientClock, of(s.Drift.Abs(), clockDrift+s.DriftError)},
-			{finding.ClientStalled, of(s.MaxGap, b.Stall)},
+			{finding.ClientStalled, of(s.MaxGap, mostStall)},
 			{finding.ClientsDiffer, waits[i].share},
 		}
 		if len(all) > 1 {
 			shares = append(shares, near{finding.ClientClock, of(s.OffsetError, offsetError)})
 		}
 		if took, _ := e.Row.Number(col.DurationS); took >= cpuWindow {
-			shares = append(shares, near{finding.ClientCPU, of(cpuOf(&e, s), b.ClientCPU)})
+			shares = append(shares, near{finding.ClientCPU, of(cpuOf(&e, s), mostCPU)})
 		}
 		if c.P99ScheduleLagMS != nil {
-			shares = append(shares, near{finding.ScheduleLag, of(*c.P99ScheduleLagMS, result.Milliseconds(b.ScheduleLag))})
+			shares = append(shares, near{finding.ScheduleLag, of(*c.P99ScheduleLagMS, result.Milliseconds(mostLag))})
 		}
 		nearest := slices.MaxFunc(shares, func(a, b near) int { return cmp.Compare(a.share, b.share) })
 		c.Nearest, c.Share = nearest.code.String(), new(nearest.share)

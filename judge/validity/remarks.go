@@ -9,22 +9,39 @@ import (
 	"sweep.dev/sweep/result/finding"
 )
 
+// busy are the signs of a client with too much to do. What that does to the figures is
+// bounded by what it did late.
+var busy = []rule{clientCPU, clientLoop, clientCeiling, clientThrottled}
+
+// Remarks returns what a person should know of the verdict beside its reasons:
+// the bounds that the plan has loosened, a client that had too much to do, a calibration
+// that is not relied on, a cache of unknown contents, content that cannot answer the
+// question.
+func Remarks(e Evidence, b bounds.Bounds) []result.Finding {
+	return hold(&e, b, slices.Concat(busy, []rule{loosened, disturbedCalibration, serverStalled, coldConnections, clientWallClock, cacheUnknown, unrepresentative}))
+}
+
 // loosened names the bounds that the plan has made wider, each with its
 // default, and the reasons that the defaults would have given.
 func loosened(e *Evidence, b bounds.Bounds) (result.Finding, bool) {
 	def := bounds.Defaults()
-	def.ClientLag = lagBound(e, def)
 	wider := b.Wider(def)
 	if len(wider) == 0 {
 		return fine()
 	}
 	text := "the plan has wider bounds: " + strings.Join(wider, ", ")
-	if hidden := without(Judge(*e, def), Judge(*e, b)); hidden != "" {
+	if hidden := without(Judge(*e, def).Reasons, Judge(*e, b).Reasons); hidden != "" {
 		text += "; by the defaults the trial would be INVALID: " + hidden
 	} else {
 		text += "; by the defaults the verdict would be the same"
 	}
 	return result.Finding{Code: finding.BoundLoosened, Text: text}, true
+}
+
+// judged are all causes that were found.
+func judged(e Evidence, b bounds.Bounds) []result.Finding {
+	v := Judge(e, b)
+	return slices.Concat(v.Reasons, v.Remarks, hold(&e, b, busy))
 }
 
 // without names the codes of the findings that are not among others.
@@ -45,22 +62,11 @@ func disturbedCalibration(e *Evidence, b bounds.Bounds) (result.Finding, bool) {
 	}
 	relied := *e
 	relied.Disturbed = ""
-	hidden := without(Judge(relied, b), Judge(*e, b))
+	hidden := without(judged(relied, b), judged(*e, b))
 	if hidden == "" {
 		return fine()
 	}
-	return found(finding.CalibrationDisturbed, "by the calibration the trial would be INVALID (%s), but the calibration was disturbed and does not count: %s; run sweep doctor calibrate --fresh on a quiet machine", hidden, e.Disturbed)
-}
-
-// harmlessLag is the remark on a lag that would have spoiled the receive times,
-// had not the kernel taken them.
-func harmlessLag(e *Evidence, b bounds.Bounds) (result.Finding, bool) {
-	lag, how := e.lag()
-	strict := e.strictLag()
-	if e.Health.StampKind != result.StampKernel || how == "" || lag <= strict || lag > lagBound(e, b) {
-		return fine()
-	}
-	return found(finding.ClientLag, "%s is %s, above %s: the receive times are right, since the kernel stamped them; the client only read them late", how, short(lag), short(strict))
+	return found(finding.CalibrationDisturbed, "by the calibration the trial would have the cause %s, but the calibration was disturbed and does not count: %s; run sweep doctor calibrate --fresh on a quiet machine", hidden, e.Disturbed)
 }
 
 // cacheUnknown is the remark of CacheUnknown.

@@ -16,44 +16,6 @@ import (
 	"sweep.dev/sweep/result/timeline"
 )
 
-// A rule looks for one way in which a measurement goes wrong.
-type rule func(*Evidence, bounds.Bounds) (result.Finding, bool)
-
-// Judge returns why the numbers of a measured trial must not be used: each rule
-// that was broken, with the figure, the bound and what to do. An empty answer
-// means VALID. Rules do not know of each other.
-func Judge(e Evidence, b bounds.Bounds) []result.Finding {
-	return hold(&e, b, []rule{
-		timeScaled, engineRestarted, stackChanged, tunnelled, pdAbsent, serverStopped, errorRate, scheduleLag, outputLength, warmupMissing, cacheState, reopened,
-		clientCPU, clientLoop, clientCeiling, clientLag, coalesced, clientStalled, cpuSteal, clockStep,
-		clientLost, clientThrottled, clientClock, clientSkew, clientsDiffer,
-		gpuThrottled, gpuForeign, drift,
-	})
-}
-
-// Remarks returns what a person should know of the verdict beside its reasons:
-// the bounds that the plan has loosened, a lag that the kernel's stamps make
-// harmless, a calibration that is not relied on, a cache of unknown contents,
-// content that cannot answer the question.
-func Remarks(e Evidence, b bounds.Bounds) []result.Finding {
-	return hold(&e, b, []rule{loosened, harmlessLag, disturbedCalibration, serverStalled, coldConnections, clientWallClock, cacheUnknown, unrepresentative})
-}
-
-func hold(e *Evidence, b bounds.Bounds, rules []rule) []result.Finding {
-	var out []result.Finding
-	for _, r := range rules {
-		if f, broken := r(e, b); broken && !slices.Contains(e.Expected, f.Code) {
-			out = append(out, f)
-		}
-	}
-	return out
-}
-
-// maxReopened is the share of the requests that may find their connection
-// closed by the server and wait for another. Some servers close each after a
-// hundred requests; beyond 5 % the connects are in the p95 of an open loop.
-const maxReopened = 0.05
-
 func found(code finding.Code, format string, args ...any) (result.Finding, bool) {
 	return result.Finding{Code: code, Text: fmt.Sprintf(format, args...)}, true
 }
@@ -126,20 +88,6 @@ func CommonError(requests []result.Request) string {
 		}
 	}
 	return best
-}
-
-// scheduleLag holds the p99 of what the schedule was missed by.
-func scheduleLag(e *Evidence, b bounds.Bounds) (result.Finding, bool) {
-	p99 := lagOf(slices.Concat(lags(e)...)) // NaN of none
-	if !(p99 > float64(b.ScheduleLag)) {
-		return fine()
-	}
-	held := ""
-	if e.MaxInFlight > 0 {
-		held = fmt.Sprintf(", or max_in_flight %d held it back", e.MaxInFlight)
-	}
-	return found(finding.ScheduleLag, "p99 of sent - scheduled is %.1f ms (bound %s): the client did not keep the plan's schedule%s",
-		p99/1e6, b.ScheduleLag, held)
 }
 
 // lags are by how many nanoseconds the requests of each client missed their schedule. In a
@@ -270,33 +218,6 @@ func cacheHits(e *Evidence) (hits float64, who string) {
 		hits, who = rate, "the engine"
 	}
 	return hits, who
-}
-
-// closedWithin bounds how long a request takes to fail on a connection that the
-// server had closed before: a round trip. A server that dies at work breaks
-// connections later.
-const closedWithin = 100 * time.Millisecond
-
-// reopened counts the requests that found their connection closed by the server:
-// before the send, so that they waited for another, or just after it, so that
-// they failed.
-func reopened(e *Evidence, _ bounds.Bounds) (result.Finding, bool) {
-	sent, failed := 0, 0
-	for i := range e.Requests {
-		r := &e.Requests[i]
-		if !r.Measured() || r.Sent < 0 {
-			continue
-		}
-		sent++
-		if !r.Fresh && r.ErrorClass == result.ErrReset && r.FirstByte < 0 && r.End-r.Sent <= closedWithin {
-			failed++
-		}
-	}
-	if n := e.Health.Reopened + failed; n > 1 && float64(n) > maxReopened*float64(sent) {
-		return found(finding.ConnectionsReopened, "%d of %d requests found their connection closed by the server (bound %.4g %%); %d waited for another, %d failed: raise its keep-alive time, or find the proxy that closes them",
-			n, sent, 100*maxReopened, e.Health.Reopened, failed)
-	}
-	return fine()
 }
 
 func gpuThrottled(e *Evidence, b bounds.Bounds) (result.Finding, bool) {

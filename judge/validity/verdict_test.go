@@ -45,39 +45,9 @@ func clean() *Evidence {
 // measured are the requests that count.
 func (e *Evidence) measured() []result.Request { return e.Requests[2:] }
 
-func (e *Evidence) lags(n int, by time.Duration) {
-	for range n {
-		e.Health.Lag.Add(by)
-	}
-}
-
-// coalesce lets so many chunks of eight hundred share a read.
-func (e *Evidence) coalesce(n int) {
-	for i := range n {
-		e.measured()[i].Coalesced = 1
-		e.measured()[i].StampError = 15 * time.Millisecond
-	}
-}
-
-func (e *Evidence) late(n int, by time.Duration) {
-	for i := range n {
-		r := &e.measured()[i+2] // the first of each slot does not count
-		r.Sent = r.Scheduled + by
-	}
-}
-
 func (e *Evidence) short(n int) {
 	for i := range n {
 		e.measured()[100+i].CompletionTokens = 3
-	}
-}
-
-// broken has n requests fail that time after they were sent, without an answer.
-func (e *Evidence) broken(n int, after time.Duration) {
-	for i := range n {
-		r := &e.measured()[len(e.measured())-1-i]
-		r.Status, r.ErrorClass = result.Failed, result.ErrReset
-		r.FirstByte, r.End = result.Never, r.Sent+after
 	}
 }
 
@@ -140,18 +110,7 @@ var spoils = []struct {
 		func(e *Evidence) { e.Row["error_rate"] = 0.06 },
 		[]string{"6.0 %", "5.0 %"},
 	},
-	{
-		"schedule", finding.ScheduleLag,
-		func(e *Evidence) { e.late(150, 10*time.Millisecond) },
-		func(e *Evidence) { e.late(150, 10400*time.Microsecond) },
-		[]string{"10.4 ms", "10ms"},
-	},
-	{
-		"output", finding.OutputLength,
-		func(e *Evidence) { e.short(2) },
-		func(e *Evidence) { e.short(3) },
-		[]string{"3 completed requests", "of 200", "3 of 4 tokens", "length"},
-	},
+
 	{
 		"warm-up", finding.WarmupMissing,
 		func(e *Evidence) { e.Requests[0].Status = result.Failed },
@@ -164,60 +123,7 @@ var spoils = []struct {
 		func(e *Evidence) { e.cache(6) },
 		[]string{"the answers reported 6.0 %", "explain 0.0 %", "5 % more", "cache_bust"},
 	},
-	{
-		"reopened", finding.ConnectionsReopened,
-		func(e *Evidence) { e.Health.Reopened = 10 },
-		func(e *Evidence) { e.Health.Reopened = 11 },
-		[]string{"11 of 200", "5 %"},
-	},
-	{
-		"closed under a request", finding.ConnectionsReopened,
-		func(e *Evidence) { e.Health.Reopened = 5; e.broken(5, time.Millisecond) },
-		func(e *Evidence) { e.Health.Reopened = 5; e.broken(6, time.Millisecond) },
-		[]string{"11 of 200", "5 waited for another, 6 failed"},
-	},
-	{
-		"closed under a request that was at work", finding.ConnectionsReopened,
-		func(e *Evidence) { e.broken(50, time.Second) },
-		func(e *Evidence) { e.broken(50, 100*time.Millisecond) },
-		[]string{"50 of 200"},
-	},
-	{
-		"cpu", finding.ClientCPU,
-		func(e *Evidence) { e.Health.CPU = 0.85 },
-		func(e *Evidence) { e.Health.CPU = 0.9 },
-		[]string{"90 %", "85 %"},
-	},
-	{
-		"loop", finding.ClientLoop,
-		func(e *Evidence) { e.Health.Loop = 0.7 },
-		func(e *Evidence) { e.Health.Loop = 0.75 },
-		[]string{"75 %", "70 %"},
-	},
-	{
-		"ceiling", finding.ClientCeiling,
-		func(e *Evidence) { e.Ceiling = 142.9 },
-		func(e *Evidence) { e.Ceiling = 142 },
-		[]string{"100 chunks/s", "machine is 142", "70 %"},
-	},
-	{
-		"lag", finding.ClientLag,
-		func(e *Evidence) { e.lags(20, 9900*time.Microsecond) },
-		func(e *Evidence) { e.lags(20, 10100*time.Microsecond) },
-		[]string{"10.1ms", "bound 10ms", "sent next"},
-	},
-	{
-		"coalesced", finding.Coalesced,
-		func(e *Evidence) { e.coalesce(80) },
-		func(e *Evidence) { e.coalesce(81) },
-		[]string{"81 chunks", "10.1 %", "10 %", "15ms", "the client read soon"},
-	},
-	{
-		"stall", finding.ClientStalled,
-		func(e *Evidence) { e.Health.MaxGap = time.Second },
-		func(e *Evidence) { e.Health.MaxGap = 1500 * time.Millisecond },
-		[]string{"1.5s", "1s"},
-	},
+
 	{
 		"steal", finding.CPUSteal,
 		func(e *Evidence) { e.Row["cpu_steal"] = 0.02 },
@@ -230,14 +136,7 @@ var spoils = []struct {
 		func(e *Evidence) { e.Row["duration_s"], e.Row["cpu_steal"] = 1.6, 0.0251 },
 		[]string{"2.5 %", "2 %"},
 	},
-	{
-		"clock", finding.ClockStep,
-		func(*Evidence) {},
-		func(e *Evidence) {
-			e.Health.ClockSteps = []load.ClockStep{{At: 1500 * time.Millisecond, By: -20 * time.Millisecond}}
-		},
-		[]string{"1 times", "-20ms", "1.5 s"},
-	},
+
 	{
 		"throttled", finding.GPUThrottled,
 		func(e *Evidence) { e.Row["gpu_throttled_ms"] = 1000.0 },
@@ -258,6 +157,12 @@ var spoils = []struct {
 		func(e *Evidence) { e.Drifts = []Drift{{"ttft", -0.3, 1e-9}, {"tpot", 3, 0.01}} },
 		[]string{"ttft by -30 %", "20 %"},
 	},
+	{
+		"output", finding.OutputLength,
+		func(e *Evidence) { e.short(2) },
+		func(e *Evidence) { e.short(3) },
+		[]string{"3 completed requests", "of 200", "3 of 4 tokens", "length"},
+	},
 }
 
 // strict are the defaults, with a bound on foreign processes.
@@ -267,15 +172,18 @@ func strict() bounds.Bounds {
 	return b
 }
 
+// reasons are those of a verdict.
+func reasons(e Evidence, b bounds.Bounds) []result.Finding { return Judge(e, b).Reasons }
+
 func TestJudge_clean(t *testing.T) {
-	if why := Judge(*clean(), strict()); len(why) != 0 {
+	if why := reasons(*clean(), strict()); len(why) != 0 {
 		t.Errorf("%+v", why)
 	}
 	if said := Remarks(*clean(), strict()); len(said) != 0 {
 		t.Errorf("%+v", said)
 	}
 	// Nothing that is not known is held against a trial.
-	if why := Judge(Evidence{}, bounds.Defaults()); len(why) != 0 {
+	if why := reasons(Evidence{}, bounds.Defaults()); len(why) != 0 {
 		t.Errorf("of nothing: %+v", why)
 	}
 }
@@ -285,12 +193,12 @@ func TestJudge(t *testing.T) {
 		t.Run(s.name, func(t *testing.T) {
 			e := clean()
 			s.below(e)
-			if why := Judge(*e, strict()); len(why) != 0 {
+			if why := reasons(*e, strict()); len(why) != 0 {
 				t.Errorf("at its bound: %+v", why)
 			}
 			e = clean()
 			s.over(e)
-			why := Judge(*e, strict())
+			why := reasons(*e, strict())
 			if len(why) != 1 || why[0].Code != s.code {
 				t.Fatalf("got %+v, want %s", why, s.code)
 			}
@@ -316,7 +224,7 @@ func TestJudge_independent(t *testing.T) {
 			}
 		}
 		var got []finding.Code
-		for _, f := range Judge(*e, strict()) {
+		for _, f := range reasons(*e, strict()) {
 			got = append(got, f.Code)
 		}
 		if want = slices.Compact(want); !slices.Equal(got, want) { // some spoil the same
@@ -330,7 +238,6 @@ func TestJudge_not(t *testing.T) {
 	for name, spoil := range map[string]func(*Evidence){
 		"a natural stop":            func(e *Evidence) { e.Exact = false; e.short(50) },
 		"a failed request's output": func(e *Evidence) { e.short(10); fail(e, 100, 110) },
-		"the CPU share of a moment": func(e *Evidence) { e.Health.CPU, e.Health.Loop, e.Row["duration_s"] = 4.1, 4.1, 0.003 },
 		"steal of a moment": func(e *Evidence) {
 			e.Row["cpu_steal"], e.Row["duration_s"] = 0.5, 0.07
 			delete(e.Row, "calibrated_ceiling_chunks_s")
@@ -349,22 +256,11 @@ func TestJudge_not(t *testing.T) {
 		"prompts of no known length":      func(e *Evidence) { e.cache(50); *e.Shared = 0.5; e.measured()[0].TargetTokens = result.Unknown },
 		"a cache that nobody can explain": func(e *Evidence) { e.cache(90); e.Shared = nil },
 		"a cache that is not reported":    func(e *Evidence) { e.cache(result.Unknown) },
-		"one late read of twenty": func(e *Evidence) {
-			e.Health.Lag = load.Durations{}
-			e.lags(19, time.Millisecond)
-			e.lags(1, time.Second)
-		},
-		"four chunks of forty in one read": func(e *Evidence) { e.coalesce(4); e.Row["coalesced_ratio"] = 0.1 },
-		"a step that no stamp is on": func(e *Evidence) {
-			e.Health.StampKind = result.StampUser
-			e.Health.ClockSteps = make([]load.ClockStep, 3)
-		},
-		"one connection that the server ended": func(e *Evidence) { e.Requests = e.Requests[:12]; e.Health.Reopened = 1 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := clean()
 			spoil(e)
-			if why := Judge(*e, strict()); len(why) != 0 {
+			if why := reasons(*e, strict()); len(why) != 0 {
 				t.Errorf("%+v", why)
 			}
 		})
@@ -408,7 +304,7 @@ func TestJudge_transferred(t *testing.T) {
 		e := clean()
 		e.cache(99)
 		e.Moves = moves
-		found := slices.ContainsFunc(Judge(*e, strict()), func(f result.Finding) bool { return f.Code == finding.CacheState })
+		found := slices.ContainsFunc(reasons(*e, strict()), func(f result.Finding) bool { return f.Code == finding.CacheState })
 		if found != want {
 			t.Errorf("moves %v: cache_state %v", moves, found)
 		}
@@ -420,7 +316,7 @@ func TestJudge_commonError(t *testing.T) {
 	fail(e, 0, 12)
 	e.measured()[20].Status = result.Failed
 	e.Row["error_rate"] = 0.065
-	if why := Judge(*e, strict()); len(why) != 1 || !strings.Contains(why[0].Text, "overload: 429 slow down") {
+	if why := reasons(*e, strict()); len(why) != 1 || !strings.Contains(why[0].Text, "overload: 429 slow down") {
 		t.Errorf("%+v", why)
 	}
 	if got := CommonError(nil); got != "" {
@@ -432,23 +328,10 @@ func TestJudge_commonError(t *testing.T) {
 func TestJudge_expected(t *testing.T) {
 	e := clean()
 	e.Row["error_rate"] = 0.5
-	e.Health.CPU = 1
+	e.Row["cpu_steal"] = 0.5
 	e.Expected = []finding.Code{finding.ErrorRate}
-	if why := Judge(*e, strict()); len(why) != 1 || why[0].Code != finding.ClientCPU {
+	if why := reasons(*e, strict()); len(why) != 1 || why[0].Code != finding.CPUSteal {
 		t.Errorf("%+v", why)
-	}
-}
-
-// An open loop has a schedule from its first request on.
-func TestJudge_openLoop(t *testing.T) {
-	e := clean()
-	e.Open, e.MaxInFlight = true, 7
-	for i := range 3 {
-		e.measured()[i].Sent = e.measured()[i].Scheduled + time.Second
-	}
-	why := Judge(*e, strict())
-	if len(why) != 1 || why[0].Code != finding.ScheduleLag || !strings.Contains(why[0].Text, "max_in_flight 7") {
-		t.Errorf("got %+v", why)
 	}
 }
 
@@ -458,145 +341,7 @@ func TestJudge_uncounted(t *testing.T) {
 	for i := range e.measured() {
 		e.measured()[i].CompletionTokens = result.Unknown
 	}
-	if why := Judge(*e, strict()); len(why) != 1 || !strings.Contains(why[0].Text, "reports no output tokens") {
-		t.Errorf("%+v", why)
-	}
-}
-
-// The same lag is in receive times that this process took, and not in the
-// kernel's.
-func TestJudge_lagByStamp(t *testing.T) {
-	for _, c := range []struct {
-		kind    string
-		lag     time.Duration // measured; 0: none
-		byError float64       // ms, by calibration
-		reason  bool
-		remark  bool
-	}{
-		{result.StampKernel, 900 * time.Microsecond, 0, false, false},
-		{result.StampKernel, 3 * time.Millisecond, 0, false, true},
-		{result.StampKernel, 11 * time.Millisecond, 0, true, false},
-		{"mixed", 900 * time.Microsecond, 0, false, false},
-		{"mixed", 3 * time.Millisecond, 0, true, false},
-		{result.StampUser, 0, 0.9, false, false},
-		{result.StampUser, 0, 3, true, false},
-	} {
-		e := clean()
-		e.Health.StampKind, e.Health.Lag = c.kind, load.Durations{}
-		if c.lag > 0 {
-			e.lags(100, c.lag)
-		}
-		e.Row["calibrated_error_ms"] = c.byError
-		why, said := Judge(*e, strict()), Remarks(*e, strict())
-		if reason := len(why) == 1 && why[0].Code == finding.ClientLag; reason != c.reason || len(why) > 1 {
-			t.Errorf("%+v: %+v", c, why)
-		}
-		if remark := len(said) == 1 && said[0].Code == finding.ClientLag; remark != c.remark || len(said) > 1 {
-			t.Errorf("%+v: remarks %+v", c, said)
-		}
-	}
-	// With gaps of 100 ms the bounds are 5 and 50 ms.
-	e := clean()
-	e.Row["p50_icl_ms"] = 100.0
-	e.lags(200, 40*time.Millisecond)
-	if why := Judge(*e, strict()); len(why) != 0 {
-		t.Errorf("%+v", why)
-	}
-	if b := strict(); true {
-		b.ClientLag = 2 * time.Millisecond
-		if why := Judge(*e, b); len(why) != 1 || !strings.Contains(why[0].Text, "bound 2ms") {
-			t.Errorf("%+v", why)
-		}
-	}
-}
-
-// A calibration of a machine that did other things meanwhile judges no trial,
-// and says so of those that it speaks against.
-func TestJudge_disturbedCalibration(t *testing.T) {
-	for code, set := range map[finding.Code]func(*Evidence){
-		finding.ClientCeiling: func(e *Evidence) { e.Ceiling = 55 },
-		finding.ClientLag: func(e *Evidence) {
-			e.Health.StampKind, e.Health.Lag = result.StampUser, load.Durations{}
-			e.Row["calibrated_error_ms"] = 300.0
-		},
-		{}: func(*Evidence) {},
-	} {
-		e := clean()
-		set(e)
-		if why := Judge(*e, strict()); code != (finding.Code{}) && (len(why) != 1 || why[0].Code != code) {
-			t.Errorf("%s: a quiet calibration: %+v", code, why)
-		}
-		e.Disturbed = "the client did not run for 80ms"
-		if why := Judge(*e, strict()); len(why) != 0 {
-			t.Errorf("%s: %+v", code, why)
-		}
-		said := Remarks(*e, strict())
-		if code == (finding.Code{}) {
-			if len(said) != 0 {
-				t.Errorf("nothing speaks against the trial: %+v", said)
-			}
-			continue
-		}
-		if len(said) != 1 || said[0].Code != finding.CalibrationDisturbed || !strings.Contains(said[0].Text, "INVALID ("+code.String()+")") || !strings.Contains(said[0].Text, e.Disturbed) {
-			t.Errorf("%s: %+v", code, said)
-		}
-	}
-}
-
-// A read that was late by six gaps has joined six chunks and counts once: the
-// client is to blame for all of them.
-func TestJudge_togetherByFewReads(t *testing.T) {
-	e := clean()
-	e.coalesce(60)
-	for i := range 60 {
-		e.measured()[i].StampError = 90 * time.Millisecond // gaps are of 15 ms
-	}
-	e.Health.Lag = load.Durations{}
-	e.lags(990, 40*time.Microsecond)
-	e.lags(10, 8*time.Millisecond)
-	why := Judge(*e, strict())
-	if len(why) != 1 || why[0].Code != finding.Coalesced || !strings.Contains(why[0].Text, "the client read late or") {
-		t.Errorf("%+v", why)
-	}
-}
-
-// The bound for chunks that share a read depends on when they were read: 1 % if the
-// client may have been late, 10 % if it read soon, so that the server is the cause.
-func TestJudge_together(t *testing.T) {
-	for _, c := range []struct {
-		name     string
-		late     int // reads by 2 ms, of a thousand
-		kernel   bool
-		at, over int // chunks of 800
-		says     string
-	}{
-		{"late", 100, true, 8, 9, "the client read late or"},
-		{"soon", 2, true, 80, 81, "2 of 1000 reads were later than 1ms: the client read soon"},
-		{"who knows", 0, false, 8, 9, "either the client read late or the server"},
-	} {
-		judge := func(n int) []result.Finding {
-			e := clean()
-			e.coalesce(n)
-			e.Health.Lag = load.Durations{}
-			if c.kernel {
-				e.lags(1000-c.late, 40*time.Microsecond)
-				e.lags(c.late, 2*time.Millisecond)
-			}
-			return Judge(*e, strict())
-		}
-		if why := judge(c.at); len(why) != 0 {
-			t.Errorf("%s: %+v", c.name, why)
-		}
-		if why := judge(c.over); len(why) != 1 || why[0].Code != finding.Coalesced || !strings.Contains(why[0].Text, c.says) {
-			t.Errorf("%s: %+v", c.name, why)
-		}
-	}
-	// A plan that allows more allows it whoever it was.
-	e := clean()
-	e.coalesce(200)
-	b := strict()
-	b.Coalesced = 0.25
-	if why := Judge(*e, b); len(why) != 0 {
+	if why := reasons(*e, strict()); len(why) != 1 || !strings.Contains(why[0].Text, "reports no output tokens") {
 		t.Errorf("%+v", why)
 	}
 }
@@ -604,13 +349,13 @@ func TestJudge_together(t *testing.T) {
 // A plan that loosens a bound says so in every row, with what it hides.
 func TestRemarks_loosened(t *testing.T) {
 	b := strict()
-	b.ClientCPU, b.OutputOff, b.ClientLag = 1, 0.005, time.Second
+	b.Steal, b.OutputOff, b.Moved = 1, 0.005, 0.5
 	e := clean()
 	said := Remarks(*e, b)
 	if len(said) != 1 || said[0].Code != finding.BoundLoosened {
 		t.Fatalf("%+v", said)
 	}
-	for _, part := range []string{"max_client_cpu 100 % (default 85 %)", "max_client_lag 1s (default 10ms)", "the same"} {
+	for _, part := range []string{"max_moved 50 % (default 5 %)", "max_steal 100 % (default 2 %)", "the same"} {
 		if !strings.Contains(said[0].Text, part) {
 			t.Errorf("%q is not in: %s", part, said[0].Text)
 		}
@@ -618,11 +363,36 @@ func TestRemarks_loosened(t *testing.T) {
 	if strings.Contains(said[0].Text, "max_output_off") {
 		t.Errorf("a tighter bound: %s", said[0].Text)
 	}
-	e.Health.CPU = 0.95
-	if why := Judge(*e, b); len(why) != 0 {
+	e.Row["cpu_steal"] = 0.5
+	if why := reasons(*e, b); len(why) != 0 {
 		t.Errorf("%+v", why)
 	}
-	if said = Remarks(*e, b); len(said) != 1 || !strings.Contains(said[0].Text, "INVALID: client_cpu") {
+	if said = Remarks(*e, b); len(said) != 1 || !strings.Contains(said[0].Text, "INVALID: cpu_steal") {
+		t.Errorf("%+v", said)
+	}
+}
+
+// A client with too much to do is worth a remark. What it did late is judged by itself.
+func TestRemarks_busy(t *testing.T) {
+	for code, set := range map[finding.Code]func(*Evidence){
+		finding.ClientCPU:       func(e *Evidence) { e.Health.CPU = 0.9 },
+		finding.ClientLoop:      func(e *Evidence) { e.Health.Loop = 0.75 },
+		finding.ClientCeiling:   func(e *Evidence) { e.Ceiling = 142 },
+		finding.ClientThrottled: func(e *Evidence) { e.Health.Shards = []load.ShardHealth{{Throttled: new(1)}} },
+	} {
+		e := clean()
+		set(e)
+		if said := Remarks(*e, strict()); len(said) != 1 || said[0].Code != code {
+			t.Errorf("%s: %+v", code, said)
+		}
+		if why := reasons(*e, strict()); len(why) != 0 {
+			t.Errorf("%s: %+v", code, why)
+		}
+	}
+	e := clean()
+	e.Health.CPU, e.Health.Loop, e.Row["duration_s"] = 4.1, 4.1, 0.003 // of a moment
+	e.Ceiling = 1e9
+	if said := Remarks(*e, strict()); len(said) != 0 {
 		t.Errorf("%+v", said)
 	}
 }

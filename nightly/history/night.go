@@ -24,7 +24,7 @@ func Nights(run *report.Run) []Night {
 		if t.Outcome == nil || t.Outcome.Row[col.ReusedFrom] != nil || t.Outcome.Row[col.Status] == result.StatusSkipped {
 			continue
 		}
-		rows[t.Cell.ID] = append(rows[t.Cell.ID], t.Outcome.Row)
+		rows[t.Cell.ID] = append(rows[t.Cell.ID], t.Outcome.Row.Trusted())
 	}
 	var nights []Night
 	m := run.State.Manifest

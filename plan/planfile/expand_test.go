@@ -93,7 +93,7 @@ func TestSpecDigest(t *testing.T) {
 			t.Errorf("--set %s: the same digest is %t", set, !same)
 		}
 	}
-	for _, same := range []string{"description: other words", "sinks: [csv]", "repeats: 4", "retries: 0", "order: shuffled", "validity: {max_stall: 3s}"} {
+	for _, same := range []string{"description: other words", "sinks: [csv]", "repeats: 4", "retries: 0", "order: shuffled", "validity: {max_moved: 3%}"} {
 		if spec(simple+same+"\n") != base {
 			t.Errorf("%s changes the digest", same)
 		}

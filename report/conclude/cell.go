@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/result/finding"
 	"sweep.dev/sweep/rundir"
 )
@@ -37,6 +38,17 @@ type Trial struct {
 	Cell    Cell
 	Commit  rundir.Commit
 	Outcome *result.Outcome // nil: no outcome yet
+}
+
+// Trusted returns the trial with its INVALID figures left out.
+func (t Trial) Trusted() Trial {
+	if t.Outcome == nil || t.Outcome.Row[col.InvalidFigures] == nil {
+		return t
+	}
+	o := *t.Outcome
+	o.Row = o.Row.Trusted()
+	t.Outcome = &o
+	return t
 }
 
 // unneeded says whether the trial was not run because those before it are enough: the

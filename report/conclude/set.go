@@ -104,7 +104,7 @@ func (s *Set) judge() {
 	var rows []result.Row // of cells that have several: one trial differs from no other
 	for _, t := range s.in.Trials {
 		if t.Outcome != nil && trials[t.Cell.ID] > 1 {
-			rows = append(rows, t.Outcome.Row)
+			rows = append(rows, t.Outcome.Row.Trusted())
 		}
 	}
 	objectives := objective.OfCells(outcomes)
@@ -121,7 +121,7 @@ func (s *Set) judge() {
 			s.Points = append(s.Points, &Point{Cell: t.Cell, Group: byCell[t.Cell.ID], Objectives: objectives[t.Cell.ID]})
 		}
 		p := s.Points[len(s.Points)-1]
-		p.Trials = append(p.Trials, t)
+		p.Trials = append(p.Trials, t.Trusted())
 	}
 	for _, p := range s.Points {
 		p.judge()

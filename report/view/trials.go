@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 
 	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/report"
@@ -118,9 +119,35 @@ func (v *View) Reasons(verdict conclude.Verdict) []Reason {
 	slices.SortStableFunc(all, func(a, b *Reason) int { return len(b.Trials) - len(a.Trials) })
 	reasons := make([]Reason, len(all))
 	for i, r := range all {
+		if names := stand(r.Trials); verdict == conclude.Invalid && names != "" {
+			r.Text = strings.Replace(r.Text, " -> ", "; "+names+" can be used -> ", 1)
+		}
 		reasons[i] = *r
 	}
 	return reasons
+}
+
+// stand names the figures that may be used in each of some INVALID trials; "" if the rows are
+// INVALID as a whole.
+func stand(trials []Told) string {
+	var names []string
+	for _, f := range []struct {
+		name    string
+		columns []string
+	}{
+		{"TTFT", []string{col.P50TTFTMs, col.P95TTFTMs}}, {"TPOT", []string{col.P50TPOTMs, col.P95TPOTMs}}, {"E2E", []string{col.P50E2EMs, col.P95E2EMs}},
+		{"tokens/s", []string{col.ThroughputTokS}}, {"requests/s", []string{col.RequestThroughput}},
+	} {
+		bad := slices.ContainsFunc(trials, func(t Told) bool {
+			row := t.Outcome.Row
+			own := row.Trusted()
+			return row[col.InvalidFigures] == nil || slices.ContainsFunc(f.columns, func(c string) bool { return own[c] == nil })
+		})
+		if !bad {
+			names = append(names, f.name)
+		}
+	}
+	return strings.Join(names, ", ")
 }
 
 // Invalid are the reasons for INVALID with what to try, each with the words of its trials.

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -15,8 +14,8 @@ import (
 
 func TestDefaults(t *testing.T) {
 	want := Bounds{
-		ErrorRate: 0.05, ScheduleLag: 10 * time.Millisecond, ClientCPU: 0.85, Stall: time.Second, Throttled: 0.1,
-		Coalesced: 0.01, Steal: 0.02, Loop: 0.7, Drift: 0.2, OutputOff: 0.01, CacheHitExcess: 0.05, DecodeOnly: 0.05,
+		ErrorRate: 0.05, Moved: 0.05, Throttled: 0.1,
+		Steal: 0.02, Drift: 0.2, OutputOff: 0.01, CacheHitExcess: 0.05, DecodeOnly: 0.05,
 	}
 	if diff := cmp.Diff(want, Defaults()); diff != "" {
 		t.Errorf("- want, + got:\n%s", diff)
@@ -33,8 +32,6 @@ func TestBounds_wider(t *testing.T) {
 		switch to := reflect.ValueOf(&b).Elem().Field(f.Index).Addr().Interface().(type) {
 		case *float64:
 			*to *= 2
-		case *time.Duration:
-			*to += time.Minute
 		case **int: // no bound is the default
 			*to = new(int)
 			if wider := b.Wider(Defaults()); wider != nil {
@@ -53,8 +50,8 @@ func TestBounds_wider(t *testing.T) {
 		}
 	}
 	b := Defaults()
-	b.ClientCPU, b.Stall = 1, 2*time.Second
-	if got, want := strings.Join(b.Wider(Defaults()), ", "), "max_client_cpu 100 % (default 85 %), max_stall 2s (default 1s)"; got != want {
+	b.Moved, b.Steal = 1, 0.5
+	if got, want := strings.Join(b.Wider(Defaults()), ", "), "max_moved 100 % (default 5 %), max_steal 50 % (default 2 %)"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }

@@ -47,6 +47,7 @@ const (
 	Status                       = "status"
 	Valid                        = "valid"
 	InvalidReasons               = "invalid_reasons"
+	InvalidFigures               = "invalid_figures"
 	LowConfidence                = "low_confidence"
 	Findings                     = "findings"
 	ErrorClass                   = "error_class"

@@ -8,6 +8,7 @@ package finding
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -45,27 +46,38 @@ type Fact struct {
 }
 
 // Brief is a reason for INVALID in one line, in plain text: the first clause of what it
-// means and of its advice. It is "" for a code that is no reason of this version.
+// means and of its advice. It is "" for a code that was a reason in no version.
 func Brief(c Code) string {
-	for _, f := range reasons {
-		if f.Code == c {
-			advice, _, _ := strings.Cut(parenthesis.ReplaceAllString(f.Advice, ""), ";")
-			return strings.ReplaceAll(f.Doc+" -> "+advice, "`", "")
-		}
+	f, ok := reason(c)
+	if !ok {
+		return ""
 	}
-	return ""
+	advice, _, _ := strings.Cut(parenthesis.ReplaceAllString(f.Advice, ""), ";")
+	return strings.ReplaceAll(f.Doc+" -> "+advice, "`", "")
 }
 
 // parenthesis matches what stands between parentheses, with the space before it.
 var parenthesis = regexp.MustCompile(` \([^)]*\)`)
 
 // Advice returns the cause of a reason for INVALID and what to try, in plain text:
-// cause -> what to try. It is "" for a code that is no reason of this version.
+// cause -> what to try. It is "" for a code that was a reason in no version.
 func Advice(c Code) string {
-	for _, f := range reasons {
-		if f.Code == c {
-			return strings.ReplaceAll(f.Doc+" -> "+f.Advice, "`", "")
-		}
+	f, ok := reason(c)
+	if !ok {
+		return ""
 	}
-	return ""
+	return strings.ReplaceAll(f.Doc+" -> "+f.Advice, "`", "")
+}
+
+// reason is the fact of a code that is a reason, or was one in runs that are still read.
+func reason(c Code) (Fact, bool) {
+	from := reasons
+	if slices.Contains([]Code{ClientCPU, ClientLoop, ClientCeiling, ClientThrottled}, c) {
+		from = remarks
+	}
+	i := slices.IndexFunc(from, func(f Fact) bool { return f.Code == c })
+	if i < 0 {
+		return Fact{}, false
+	}
+	return from[i], true
 }

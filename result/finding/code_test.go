@@ -44,7 +44,7 @@ func TestFacts(t *testing.T) {
 }
 
 func TestAdvice(t *testing.T) {
-	if got, want := Advice(ClientCeiling), "more chunks came than this client was calibrated to carry -> give it more or faster cores (sweep doctor calibrate shows the ceiling), or lower the load"; got != want {
+	if got, want := Advice(ClientSkew), "the clients of one load did not begin together -> give each client a CPU of its own, or lower load.clients"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if got := Advice(BoundLoosened); got != "" {
@@ -54,7 +54,7 @@ func TestAdvice(t *testing.T) {
 
 // The brief of a reason is one short line, and has the advice without its asides.
 func TestBrief(t *testing.T) {
-	if got, want := Brief(ClientLag), "the client read late -> give it cores of its own, or fewer streams"; got != want {
+	if got, want := Brief(ClientLag), "the client read late and took the receive times itself -> give it cores of its own, or fewer streams"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	for _, f := range Reasons() {

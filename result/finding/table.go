@@ -128,9 +128,10 @@ var reasons = []Fact{
 		"lower the load; `sweep cells DIR CELL` has the error; raise `timeouts.request`, or raise `validity.max_error_rate` if failures are what you measure",
 	},
 	{
-		ScheduleLag, "requests were sent later than planned", "the bound of their p99 is `max_schedule_lag`",
+		ScheduleLag, "requests were sent later than planned", "INVALID are the figures that it may have moved by more than `max_moved`, see below",
 		"give the client cores of its own (`engines.NAME.cpus` pins a local engine away from it), lower `request_rate`, or raise `load.max_in_flight`",
 	},
+
 	{
 		OutputLength, "answers were shorter or longer than the exact length that the plan declares",
 		"the plan wants exactly `max_tokens` tokens, and more than `max_output_off` of the answers had another number or were not counted",
@@ -146,61 +147,50 @@ var reasons = []Fact{
 		"empty the cache (`backend.reset_cache` of an endpoint), take another seed, or set `load.prompts.cache_bust: true`",
 	},
 	{
-		ConnectionsReopened, "the server closed connections under the load", "more than 5 % of the requests found theirs closed",
+		ConnectionsReopened, "the server closed connections under the load", "what these requests would have got on an open one is not known, so that as many values of each figure may be anything; `max_moved` bounds that",
 		"raise its keep-alive time, or find the proxy that closes them",
 	},
+
 	{
-		ClientCPU, "the client was too busy to measure well",
-		"it used more than `max_client_cpu` of its CPUs or its cgroup limit, so the latencies include the client's own delay",
-		"give it cores of its own (`engines.NAME.cpus` pins a local engine away from it), run sweep on another machine, or lower the load",
-	},
-	{
-		ClientLoop, "an event loop of the client was too busy to read in time",
-		"it was busy for more than `max_loop` of the time, so answers waited to be read",
-		"give it more or faster cores, run sweep on another machine, or lower the load",
-	},
-	{
-		ClientCeiling, "more chunks came than this client was calibrated to carry",
-		"the bound is 70 % of the calibrated ceiling; a disturbed calibration judges no trial",
-		"give it more or faster cores (`sweep doctor calibrate` shows the ceiling), or lower the load",
-	},
-	{
-		ClientLag, "the client read late", "the bound of its p99 is `max_client_lag`, see below",
+		ClientLag, "the client read late and took the receive times itself", "`max_moved` bounds what that may have moved, see below",
 		"give it cores of its own (`engines.NAME.cpus` pins a local engine away from it), or fewer streams",
 	},
+
 	{
 		Coalesced, "one read returned several chunks, so their times are not exact",
-		"the bound is `max_coalesced` of the chunks, or 10 % if the client read in time and the server wrote several at once; the text has the share",
+		"`max_moved` bounds what that may have moved; if the client read in time and the server wrote several at once, the times are right, and the gaps between tokens alone are INVALID from 10 % of the chunks on",
 		"give the client cores of its own; if the reason says that the server wrote several at once, use TPOT or change its stream interval",
 	},
+
 	{
-		ClientStalled, "the client's process did not run for a while", "the bound is `max_stall`; it was stopped, or other processes took the CPU",
+		ClientStalled, "the client's process did not run for a while, and sent or read late", "`max_moved` bounds what that may have moved; it was stopped, or other processes took the CPU",
 		"run again without suspending the machine or stopping sweep (Ctrl-Z), and without other load",
 	},
+
 	{
 		CPUSteal, "the hypervisor gave this machine's CPU to others", "the bound is `max_steal` of its CPU time",
 		"measure from a machine that is not shared",
 	},
 	{
-		ClockStep, "the wall clock was set during the trial", "receive times are stamped by it",
+		ClockStep, "the wall clock was set during the trial", "receive times are stamped by it, until that is seen; `max_moved` bounds what it may have moved",
 		"wait until the machine's clock is synchronized (NTP), and run again",
 	},
+
 	{
 		ClientLost, "one of several clients ended or fell silent", "its part of the load is missing, so the others stopped too; the text says how it ended",
 		"run the cell again; if it ends again, look at the memory of its machine, or lower `load.clients`",
 	},
+
 	{
-		ClientThrottled, "the kernel held a client back at its CPU limit", "`nr_throttled` of its cgroup rose during the load (`load.clients`)",
-		"give each client whole CPUs, or no CPU limit",
-	},
-	{
-		ClientClock, "the clock of a client changed during the load, or is not known well enough", "it may change by 5 ms, and must be known to 20 ms (`load.clients`)",
+		ClientClock, "the clock of a client changed during the load, or is not known well enough", "`max_moved` bounds what that may have moved (`load.clients`)",
 		"wait until its machine's clock is synchronized (NTP); bring the clients closer to the machine that runs sweep",
 	},
+
 	{
-		ClientSkew, "the clients of one load did not begin together", "the bound is 50 ms, or 1 % of a load that is longer than 5 s",
+		ClientSkew, "the clients of one load did not begin together", "`max_moved` bounds what the plateau has of the time before the last began",
 		"give each client a CPU of its own, or lower `load.clients`",
 	},
+
 	{
 		ClientsDiffer, "one client waited longer for its answers than the others", "clients are dealt one load by turns, so their medians are alike; the bound is 20 ms and 20 %, and more than chance",
 		"look at that client's path to the server; if prompts repeat with the number of clients, set another `load.clients`",
@@ -237,7 +227,7 @@ var reasons = []Fact{
 
 var remarks = []Fact{
 	{
-		BoundLoosened, "the plan has wider bounds than the defaults", "",
+		BoundLoosened, "the plan has wider bounds than the defaults", "of what was measured, or of what the client may have moved (`max_moved`)",
 		"nothing, if the text says that the default bounds give the same verdict",
 	},
 	{
@@ -249,8 +239,23 @@ var remarks = []Fact{
 		"raise the server's keep-alive time, or look at the proxy before it",
 	},
 	{
-		ClientLag, "the client read late, but the kernel stamped the receive times, so they are right", "",
-		"nothing: without the kernel's stamps the trial would be INVALID",
+		ClientCPU, "the client had too much to do",
+		"it used more than 85 % of its CPUs or its cgroup limit; what it did late by that is bounded",
+		"give it cores of its own (`engines.NAME.cpus` pins a local engine away from it), run sweep on another machine, or lower the load",
+	},
+	{
+		ClientLoop, "an event loop of the client had too much to do",
+		"it was busy for more than 70 % of the time; what it did late by that is bounded",
+		"give it more or faster cores, run sweep on another machine, or lower the load",
+	},
+	{
+		ClientCeiling, "more chunks came than this client was calibrated to carry",
+		"the bound is 70 % of the calibrated ceiling; a disturbed calibration judges no trial",
+		"give it more or faster cores (`sweep doctor calibrate` shows the ceiling), or lower the load",
+	},
+	{
+		ClientThrottled, "the kernel held a client back at its CPU limit", "`nr_throttled` of its cgroup rose during the load (`load.clients`)",
+		"give each client whole CPUs, or no CPU limit",
 	},
 	{
 		ClientWallClock, "the wall clock of a client differs from this machine's by more than 100 ms", "the times of its requests were corrected by the offset that was measured",
@@ -258,7 +263,7 @@ var remarks = []Fact{
 	},
 	{
 		CalibrationDisturbed,
-		"by the calibration the trial would be INVALID (`client_ceiling`, `client_lag`), but the machine was busy during the calibration, so it does not count", "",
+		"by the calibration the client was too busy (`client_ceiling`) or read late (`client_lag`), but the machine was busy during the calibration, so it does not count", "",
 		"run `sweep doctor calibrate --fresh` on a quiet machine",
 	},
 	{

@@ -153,7 +153,7 @@ func cells(rows iter.Seq[result.Row]) iter.Seq[[]result.Row] {
 				}
 				trials = nil
 			}
-			trials = append(trials, row)
+			trials = append(trials, row.Trusted())
 		}
 		if len(trials) > 0 {
 			yield(trials)

@@ -47,7 +47,11 @@ func (t *Trial) percentiles(row result.Row) {
 			if row[column] == nil && !row.Infinite(column) {
 				continue
 			}
-			low, high := all.interval(q.P, 1-2*intervalTail)
+			at := t.opts.Shift.At(latency, q.P)
+			if at >= 1 {
+				continue
+			}
+			low, high := all.interval(at, 1-2*intervalTail)
 			if !math.IsInf(low, 0) {
 				row[column+col.LowSuffix] = low
 			}

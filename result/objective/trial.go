@@ -117,6 +117,11 @@ func (t *Trial) share(p *result.SLOPart, c Comparison, w way) bool {
 		return false
 	}
 	p.Requests = requests
+	if w.latency != "" {
+		if w.quantile = t.opts.Shift.At(w.latency, w.quantile); w.quantile >= 1 {
+			return false
+		}
+	}
 	w.weigh(p, values, c.Op, t.crowd)
 	return true
 }
@@ -171,6 +176,7 @@ func (t *Trial) values(latency, window string) (values []float64, requests int) 
 			before := len(values)
 			if values = summary.AppendValues(values, r, latency, t.opts.Open); len(values) > before {
 				requests++
+				t.opts.Shift.Move(values[before:], r, latency)
 			}
 		case window == "" && t.opts.Lost(r), window == failures && r.Status == result.Failed:
 			lost = append(lost, len(values))
@@ -235,7 +241,7 @@ func (t *Trial) rate(p *result.SLOPart, column string) bool {
 	series := make([]float64, meanBatches)
 	add := func(at time.Duration, amount float64) {
 		if at > span.From && at <= span.To {
-			series[min(int((at-span.From)/part), meanBatches-1)] += amount / part.Seconds()
+			series[min(int((at-span.From)/part), meanBatches-1)] += amount / part.Seconds() * t.opts.Shift.Scale()
 		}
 	}
 	for _, r := range t.requests {

@@ -124,6 +124,7 @@ func (s *summary) gaps(c *samples, memory []int64) []int64 {
 		before := len(values)
 		if values = appendChunkGaps(values, r); len(values) > before {
 			n++
+			s.opts.Shift.move(values[before:], r, "icl")
 		}
 	}
 	missing := c.missing(len(values))
@@ -158,6 +159,7 @@ func (s *summary) gaps(c *samples, memory []int64) []int64 {
 		before := len(values)
 		if values = appendTokenGaps(values, r, grains[i]); len(values) > before {
 			n++
+			s.opts.Shift.move(values[before:], r, "itl")
 		}
 	}
 	s.describe(c, values, n, c.missing(len(values)), "itl")

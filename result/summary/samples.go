@@ -19,7 +19,9 @@ type samples struct {
 }
 
 // add takes a request in.
-func (c *samples) add(r *result.Request, open bool) {
+func (c *samples) add(r *result.Request, o Options) {
+	open := o.Open
+	moved := func(ns int64, latency string) int64 { return max(0, ns+o.Shift.of(r, latency)) }
 	c.requests++
 	if r.Sent >= 0 {
 		c.lag = append(c.lag, int64(r.Sent-r.Scheduled))
@@ -32,17 +34,17 @@ func (c *samples) add(r *result.Request, open bool) {
 	}
 	ttft, tpot, e2e := latenciesOf(r, open)
 	if Has(r, "ttft") && ttft >= 0 {
-		c.ttft = append(c.ttft, ttft)
+		c.ttft = append(c.ttft, moved(ttft, "ttft"))
 	}
 	if Has(r, "ttfo") && r.FirstOutput >= 0 {
-		c.ttfo = append(c.ttfo, int64(r.FirstOutput-begin(r, open)))
+		c.ttfo = append(c.ttfo, moved(int64(r.FirstOutput-begin(r, open)), "ttfo"))
 	}
 	if !Has(r, "e2e") {
 		return
 	}
-	c.e2e = append(c.e2e, e2e)
+	c.e2e = append(c.e2e, moved(e2e, "e2e"))
 	if tpot >= 0 {
-		c.tpot = append(c.tpot, tpot)
+		c.tpot = append(c.tpot, moved(tpot, "tpot"))
 	}
 	if r.FirstTokenChunk >= 0 && r.FirstTokenChunk < len(r.ChunkUS) {
 		c.streamed = append(c.streamed, r)
@@ -89,12 +91,17 @@ func (s *summary) describe(c *samples, values []int64, n, lost int, latencies ..
 	if len(values) == 0 && (c.completed > 0 || lost == 0) {
 		return
 	}
-	finite := figuresOf(values, 0)
-	all := finite
-	if lost > 0 && c == &s.plateau {
-		all = figuresOf(values, lost)
-	}
+	var finite, all figures
+	rank := math.NaN() // that they were made for
 	for _, latency := range latencies {
+		if by := s.opts.Shift.rank(latency); by != rank {
+			rank = by
+			finite = figuresOf(values, 0, rank)
+			all = finite
+			if lost > 0 && c == &s.plateau {
+				all = figuresOf(values, lost, rank)
+			}
+		}
 		switch {
 		case c == &s.all:
 			s.set(latency, col.WholeSuffix, finite, n)
@@ -113,8 +120,9 @@ type figures struct {
 	quantiles []float64  // of percentiles; nil for no values
 }
 
-// figuresOf are those of the values and of so many more that are infinite.
-func figuresOf(values []int64, lost int) figures {
+// figuresOf are those of the values and of so many more that are infinite, with the rank of
+// each percentile moved by a share.
+func figuresOf(values []int64, lost int, rank float64) figures {
 	inf := math.Inf(1)
 	switch {
 	case len(values)+lost == 0:
@@ -123,7 +131,16 @@ func figuresOf(values []int64, lost int) figures {
 		return figures{[4]float64{inf, inf, inf, inf}, []float64{inf, inf, inf, inf}}
 	}
 	m := momentsOf(values)
-	f := figures{[4]float64{m.mean, m.std, float64(m.min), float64(m.max)}, quantiles(values, m, lost, shares[:]...)}
+	at := shares
+	for i := range at {
+		at[i] = min(1, max(0, at[i]+rank))
+	}
+	f := figures{[4]float64{m.mean * (1 + rank), m.std, float64(m.min), float64(m.max)}, quantiles(values, m, lost, at[:]...)}
+	for i, p := range shares {
+		if rank > 0 && p+rank >= 1 {
+			f.quantiles[i] = inf
+		}
+	}
 	if lost > 0 {
 		f.moments[0], f.moments[1], f.moments[3] = inf, inf, inf
 	}

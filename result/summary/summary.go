@@ -29,6 +29,7 @@ type Options struct {
 	// many errors, saturation): what we gave up then counts as infinite if
 	// failures do.
 	EndedEarly bool
+	Shift      *Shift // nil for the figures as they were measured
 }
 
 // Goodput is the bounds that a good request keeps, in milliseconds; 0 is none.
@@ -56,7 +57,7 @@ func Of(requests []result.Request, o Options) (result.Row, []result.Finding) {
 	for i := range requests {
 		switch r := &requests[i]; {
 		case r.Phase == result.Probe:
-			s.probe.add(r, o.Open)
+			s.probe.add(r, o)
 		case r.Measured():
 			s.count(r)
 		}
@@ -134,9 +135,9 @@ func (s *summary) count(r *result.Request) {
 	if b := timeline.LastByte(r); b >= 0 {
 		s.last, s.byted = max(s.last, b), true
 	}
-	s.all.add(r, s.opts.Open)
+	s.all.add(r, s.opts)
 	if r.Phase == result.Plateau && s.opts.Span.Steady {
-		s.plateau.add(r, s.opts.Open)
+		s.plateau.add(r, s.opts)
 		if s.opts.Lost(r) {
 			s.plateau.lost = append(s.plateau.lost, r)
 		}
@@ -322,16 +323,17 @@ func (s *summary) steady(requests []result.Request) {
 	row[col.PlateauS] = seconds
 	row[col.TailS] = (span.Last - span.To).Seconds()
 	row[col.MeanInFlight] = busy.Seconds() / seconds
-	row[col.RequestThroughput] = float64(completed) / seconds
+	rate := s.opts.Shift.Scale() / seconds
+	row[col.RequestThroughput] = float64(completed) * rate
 	// A plateau that saw none of the tokens is too short to tell a rate.
 	if !s.output.unknown && (tokens > 0 || s.output.sum == 0) {
-		row[col.ThroughputTokS] = tokens / seconds
+		row[col.ThroughputTokS] = tokens * rate
 		if !s.input.unknown {
-			row[col.TotalThroughputTokS] = (float64(prompts) + tokens) / seconds
+			row[col.TotalThroughputTokS] = (float64(prompts) + tokens) * rate
 		}
 	}
 	if s.opts.Goodput != nil && !s.goodUnknown {
-		row[col.GoodputReqS] = float64(s.goodOnPlateau) / seconds
+		row[col.GoodputReqS] = float64(s.goodOnPlateau) * rate
 	}
 	drifts := s.opts.Drifts
 	for _, d := range []struct {

@@ -214,7 +214,7 @@ func TestSSH_roles(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Both ends of the tunnel share the CPUs of this machine with the servers.
-	b.set = append(b.set, "--set", "validity.max_coalesced=1", "--set", "model="+filepath.Join(root, ".engines/dynamo/tiny"),
+	b.set = append(b.set, "--set", "validity.max_moved=1000", "--set", "model="+filepath.Join(root, ".engines/dynamo/tiny"),
 		"--set", "backend.setup=PATH="+filepath.Join(root, ".engines/dynamo/bin")+":$PATH")
 	dir, events := filepath.Join(t.TempDir(), "run"), filepath.Join(t.TempDir(), "events.jsonl")
 	s := b.run(t, "plans/ssh-dynamo.yaml", "-o", dir, "--events", events, "--set", fmt.Sprintf("load.requests=%d", disaggRequests))

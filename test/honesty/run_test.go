@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -19,11 +20,17 @@ import (
 	"sweep.dev/sweep/internal/polltest"
 )
 
-// program is the sweep that all tests run.
+// program is the sweep that all tests run: one that is built for them, or that of -sweep.
 var program string
 
+var sweepFlag = flag.String("sweep", "", "a sweep to test in place of this one")
+
 func TestMain(m *testing.M) {
+	flag.Parse()
 	os.Exit(func() int {
+		if program = *sweepFlag; program != "" {
+			return m.Run()
+		}
 		dir, err := os.MkdirTemp("", "sweep-honesty-")
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)

@@ -196,7 +196,7 @@ func (d *Decoder) Mistake(path string) {
 // names, or the path of one in another section. Words come first, then a single
 // slip, then the same key elsewhere, then what is spelt alike.
 func (d *Decoder) meant(key string, names []string, where string) (name, hint string) {
-	if hint := meant.Gone(key); hint != "" && where == "" {
+	if hint := meant.Gone(join(where, key)); hint != "" {
 		return "", hint
 	}
 	path, near := meant.Setting(key), syntax.Nearest(key, names)

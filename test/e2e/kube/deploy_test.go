@@ -28,7 +28,7 @@ engines:
 load: {requests: 40, prompts: {input_tokens: 64}}
 collect: [prom]
 timeouts: {stop: 5s, launch: 2m}
-validity: {max_client_cpu: 1, max_schedule_lag: 30s, max_stall: 60s, max_client_lag: 60s, max_loop: 1, max_coalesced: 1, max_steal: 1, max_drift: 100}
+validity: {max_moved: 1000, max_steal: 1, max_drift: 100}
 `
 
 // deployable makes a namespace in which a user may do what the shipped Role permits, and

@@ -25,7 +25,7 @@ retries: 0
 backend: {kind: kubernetes, namespace: disagg, attach: inferencepool/pd}
 load: {requests: 20, prompts: {input_tokens: 64}}
 collect: [prom]
-validity: {max_error_rate: 1, max_client_cpu: 1, max_schedule_lag: 30s, max_stall: 60s, max_client_lag: 60s, max_loop: 1, max_coalesced: 1, max_steal: 1, max_drift: 100}
+validity: {max_error_rate: 1, max_moved: 1000, max_steal: 1, max_drift: 100}
 `
 
 // A run keeps the logs of every container of a stack, knows by them which pods each request

@@ -41,15 +41,14 @@ slo: {clean: error_rate == 0}
 collect: [prom]
 retries: 0
 timeouts: {stop: 5s, launch: 5m, ready: 4m, request: 1m}
-validity: {max_client_cpu: 1, max_schedule_lag: 30s, max_stall: 60s, max_client_lag: 60s, max_loop: 1, max_coalesced: 1, max_steal: 1, max_drift: 100}
+validity: {max_moved: 1000, max_steal: 1, max_drift: 100}
 `
 
 // small makes plans/dynamo-kubernetes.yaml a short run, with bounds that a busy machine cannot
 // break.
 var small = []string{
 	"model=tiny", "matrix.concurrency=2", "matrix.max_tokens=16", "load.requests=24", "load.prompts.input_tokens=64", "slo.responsive=p95_ttft_ms < 600000",
-	"validity.max_client_cpu=1", "validity.max_schedule_lag=30s", "validity.max_stall=60s", "validity.max_client_lag=60s", "validity.max_loop=1",
-	"validity.max_coalesced=1", "validity.max_steal=1", "validity.max_drift=100",
+	"validity.max_moved=1000", "validity.max_steal=1", "validity.max_drift=100",
 }
 
 // etcdPod starts the etcd of a namespace and returns its address.

@@ -31,7 +31,7 @@ load: {requests: 6, sampling: {temperature: 0}, prompts: {input_tokens: 64}}
 slo: {clean: error_rate == 0}
 collect: [prom]
 timeouts: {stop: 5s, launch: 5m, ready: 4m, request: 2m}
-validity: {max_client_cpu: 1, max_schedule_lag: 30s, max_stall: 60s, max_client_lag: 60s, max_loop: 1, max_coalesced: 1, max_steal: 1, max_drift: 100}
+validity: {max_moved: 1000, max_steal: 1, max_drift: 100}
 `
 
 // A real engine with a real model, in a pod that sweep starts and ends.

@@ -32,7 +32,7 @@ backend: {kind: kubernetes, namespace: NAMESPACE, manifests: [stack.yaml], attac
 load: {requests: 40, prompts: {input_tokens: 64}}
 collect: [prom]
 timeouts: {launch: 2m}
-validity: {max_client_cpu: 1, max_schedule_lag: 30s, max_stall: 60s, max_client_lag: 60s, max_loop: 1, max_coalesced: 1, max_steal: 1, max_drift: 100}
+validity: {max_moved: 1000, max_steal: 1, max_drift: 100}
 `
 
 // sources are the kinds of the manifests.

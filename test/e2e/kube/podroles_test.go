@@ -28,7 +28,7 @@ engines:
 load: {requests: 40, prompts: {input_tokens: 64}}
 collect: [prom]
 timeouts: {stop: 2s, launch: 2m, ready: 1m}
-validity: {max_client_cpu: 1, max_schedule_lag: 30s, max_stall: 60s, max_client_lag: 60s, max_loop: 1, max_coalesced: 1, max_steal: 1, max_drift: 100}
+validity: {max_moved: 1000, max_steal: 1, max_drift: 100}
 `
 
 // Seven pods of five roles find each other by their names, and the row has each role.

@@ -1,0 +1,38 @@
+package result
+
+import (
+	"maps"
+
+	"sweep.dev/sweep/result/col"
+)
+
+// madeOf are the columns that are made of others alone, by those.
+func madeOf(column string) []string {
+	switch column {
+	case col.P50TPOTMs:
+		return []string{col.P50UserTokS}
+	case col.ThroughputTokS:
+		return []string{col.USDPer1MOutputTokens}
+	}
+	return nil
+}
+
+// Trusted returns the row with its INVALID figures null, and with all that is made of them:
+// what uses a figure looks at this one. A row that is judged as a whole comes back as it is.
+func (r Row) Trusted() Row {
+	invalid := r.listed(col.InvalidFigures)
+	if len(invalid) == 0 {
+		return r
+	}
+	out := maps.Clone(r)
+	for _, figure := range invalid {
+		for _, column := range append(madeOf(figure), figure) {
+			for _, suffix := range []string{"", col.LowSuffix, col.HighSuffix, col.CompletedSuffix, col.WholeSuffix} {
+				if _, ok := out[column+suffix]; ok {
+					out[column+suffix] = nil
+				}
+			}
+		}
+	}
+	return out
+}
