@@ -80,6 +80,9 @@ func (a *app) calibrate(ctx context.Context, c *cli.Command) error {
 	if err := calibrationTable(a, found); err != nil {
 		return err
 	}
+	if text := found.Stands(); text != "" {
+		fmt.Fprintf(a.out, "\n%s\n", text)
+	}
 	if text := found.Warning(want.chunks); text != "" {
 		a.say("sweep: %s", text)
 	}

@@ -115,8 +115,16 @@ func (a *app) calibrateRun(ctx context.Context, c *cli.Command, p *plan.Plan, de
 		a.say("sweep: the client is not calibrated: %v", err)
 		return nil, nil
 	}
-	if text := found.Warning(want.chunks); text != "" {
-		a.say("sweep: %s", text)
+	text := found.Warning(want.chunks)
+	if text == "" || found.Told {
+		return found, nil
+	}
+	a.say("sweep: %s", text)
+	if found.Disturbance() != "" {
+		found.Told = true
+		if err := a.calibrations().keep(found); err != nil {
+			a.say("sweep: the calibration is not kept for the next run: %v", err)
+		}
 	}
 	return found, nil
 }
@@ -125,7 +133,7 @@ func (a *app) calibrateRun(ctx context.Context, c *cli.Command, p *plan.Plan, de
 func (a *app) warnOfDemand(deployments []plan.Deployment, of traits) {
 	want := demandOf(deployments, of)
 	found := a.calibrations().find(calibrate.ThisMachine(version()), want.Bounded())
-	if found == nil {
+	if found == nil || found.Told {
 		return
 	}
 	if text := found.Warning(want.chunks); text != "" {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/urfave/cli/v3"
 
 	"sweep.dev/sweep/cmd/sweep/internal/vocabulary"
 	"sweep.dev/sweep/load/calibrate"
@@ -222,5 +223,32 @@ func TestPlainTCP(t *testing.T) {
 		if got := demandOf(p.Deployments(), made.traits()).Client; got != want {
 			t.Errorf("%s: %s", c.backend, got)
 		}
+	}
+}
+
+// What is said of a disturbed calibration is said once, and not where it knows that the client
+// carries the load.
+func TestCalibrateRun_told(t *testing.T) {
+	t.Setenv("SWEEP_CALIBRATE", calibrateAuto)
+	a, said := appWithoutServer(t)
+	busy := calibratedAt(time.Now())
+	busy.Stall, busy.Ceiling.Chunks = time.Second, 4000
+	if err := a.calibrations().keep(busy); err != nil {
+		t.Fatal(err)
+	}
+	run := func(streams int) int {
+		t.Helper()
+		before := said.Len()
+		deployments := []plan.Deployment{{Cells: []plan.Cell{{Load: plan.Load{Concurrency: streams, Client: plan.ClientStd}}}}}
+		if _, err := a.calibrateRun(t.Context(), &cli.Command{}, &plan.Plan{}, deployments, traits{scale: 1}); err != nil {
+			t.Fatal(err)
+		}
+		return said.Len() - before
+	}
+	if n := run(64); n == 0 || !strings.Contains(said.String(), "only knows that 2,800 are safe at 64 streams") { // 3,200 asked
+		t.Errorf("said %q", said)
+	}
+	if n := run(64); n != 0 {
+		t.Errorf("said again: %q", said)
 	}
 }

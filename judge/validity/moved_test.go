@@ -141,12 +141,15 @@ func TestJudge_moved(t *testing.T) {
 				e.merge(50+n, 100*ms)
 			}
 		}, code: finding.Coalesced, bad: []string{col.P95TTFTMs}, good: []string{col.P50TTFTMs, col.P50E2EMs, col.P95E2EMs, col.ThroughputTokS}, says: "the client read late or"},
-		"a server that holds back": {spoil: func(e *Evidence) {
-			for n := range 200 {
-				e.merge(n, 60*ms)
-			}
-		}, code: finding.Coalesced, valid: true, bad: []string{col.P95ITLMs}, good: []string{col.P50TTFTMs, col.P95TTFTMs, col.P95TPOTMs, col.P95ICLMs},
-			says: "the client read soon"},
+		"a server that holds back": {
+			spoil: func(e *Evidence) {
+				for n := range 200 {
+					e.merge(n, 60*ms)
+				}
+			}, code: finding.Coalesced, valid: true,
+			bad: []string{col.P95ITLMs}, good: []string{col.P50TTFTMs, col.P95TTFTMs, col.P95TPOTMs, col.P95ICLMs},
+			says: "the client read soon",
+		},
 		"connections of few closed": {spoil: func(e *Evidence) { e.Health.Reopened = 2 }, valid: true, good: []string{col.P95TTFTMs, col.ThroughputTokS}},
 		"connections closed": {
 			spoil: func(e *Evidence) { e.Health.Reopened = 11 }, code: finding.ConnectionsReopened,

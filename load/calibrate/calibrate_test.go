@@ -252,7 +252,7 @@ func TestResult_warning(t *testing.T) {
 	if w := r.Warning(1e9); w != "" || r.Limit() != 0 {
 		t.Error(w, r.Limit())
 	}
-	// A disturbed one judges no trial, and says so, whatever the plan asks.
+	// A disturbed one judges no trial, and knows what it carries all the same.
 	for why, disturb := range map[string]func(*Result){
 		"did not run for 11ms (bound 10ms)": func(r *Result) { r.Stall = 11 * time.Millisecond },
 		"less than 0.5 of a CPU":            func(r *Result) { r.Ceiling.By = ByDisturbed },
@@ -264,11 +264,14 @@ func TestResult_warning(t *testing.T) {
 				t.Errorf("%q is not in: %s", why, text)
 			}
 		}
-		if !strings.Contains(r.Warning(1), "it judges no trial") || !strings.Contains(r.Lines()[1], "no trial is judged by it") {
-			t.Errorf("%s\n%s", r.Warning(1), r.Lines()[1])
+		if r.Warning(72_000) != "" || !strings.Contains(r.Warning(73_000), "only knows that 72,400 are safe") || !strings.Contains(r.Lines()[1], "no trial is judged by it") {
+			t.Errorf("%q, %s\n%s", r.Warning(72_000), r.Warning(73_000), r.Lines()[1])
+		}
+		if text := r.Stands(); !strings.Contains(text, why) || !strings.Contains(text, "up to 72,400 chunks/s at 256 streams are safe") {
+			t.Error(text)
 		}
 	}
-	if why := sample().Disturbance(); why != "" {
+	if why := sample().Disturbance() + sample().Stands(); why != "" {
 		t.Error(why)
 	}
 }

@@ -61,6 +61,8 @@ type Result struct {
 	// Stall is the longest time that this process did not run meanwhile: what
 	// all figures are worse by on a machine that was not quiet.
 	Stall time.Duration `json:"stall_ns"`
+	// Told says that a run has warned of the disturbance: it is not said again.
+	Told bool `json:"told,omitempty"`
 
 	// Driver is the client that was measured, std or fast, and Stamp how it
 	// takes receive times: result.StampKernel, result.StampUser, or "mixed".
@@ -152,14 +154,33 @@ func (r *Result) Limit() float64 {
 // it is: up to 70 % of a core it does not change, above that queues grow.
 const SafeShare = 0.7
 
+// Safe is how many chunks a second the client is known to carry. A disturbance only makes
+// it less.
+func (r *Result) Safe() float64 { return SafeShare * r.Ceiling.Chunks }
+
+// Stands says what a disturbed calibration has found all the same, and for which loads: other
+// work makes its figures worse and never better. It is "" for one that was not disturbed.
+func (r *Result) Stands() string {
+	why := r.Disturbance()
+	if why == "" {
+		return ""
+	}
+	return fmt.Sprintf("The machine did other things meanwhile: %s. These figures are bounds that it keeps while it is as busy. Loads of up to %s chunks/s at %d streams are safe; its receive times are off by %s at most (p99), so a TTFT of over %s is right to 5 %%; an open loop of 1,000/s sends %s late at most (p99).",
+		why, thousands(r.Safe()), r.Streams, micros(r.Error()), micros(20*r.Error()), micros(r.Timer.P99))
+}
+
 // Error is the p99 of the error that the client adds, of the worse pattern.
 func (r *Result) Error() time.Duration { return max(r.Random.Error.P99, r.Bursts.Error.P99) }
 
 // Warning returns a warning before a load of so many chunks a second; "" if the
 // calibration found that the client carries it.
 func (r *Result) Warning(chunks float64) string {
-	if r.Disturbance() != "" {
-		return "calibration disturbed, it judges no trial: sweep doctor calibrate --fresh"
+	if why := r.Disturbance(); why != "" {
+		if chunks <= r.Safe() {
+			return "" // as it could, disturbed as it was
+		}
+		return fmt.Sprintf("the plan may ask this client for %s chunks/s, and a calibration on a busy machine (%s) only knows that %s are safe at %d streams: on a quiet one sweep doctor calibrate --fresh would tell",
+			thousands(chunks), why, thousands(r.Safe()), r.Streams)
 	}
 	if limit := r.Limit(); limit <= 0 || chunks <= SafeShare*limit {
 		return ""
@@ -197,7 +218,7 @@ func (r *Result) Lines() []string {
 		second += "; the null server shared its CPUs, so they are worse than they need be"
 	}
 	if why := r.Disturbance(); why != "" {
-		second += "; disturbed: " + why + ", so no trial is judged by it"
+		second += "; disturbed: " + why + ", so they are bounds, and no trial is judged by it"
 	}
 	return []string{first, second}
 }
