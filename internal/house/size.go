@@ -17,9 +17,10 @@ type count struct {
 	rest    int // in tests, in what they are made with, and in tools
 }
 
-// bounds are the greatest numbers of lines. The rest may grow by what a new capability
-// needs of tests; the program does not.
-var bounds = count{program: 120000, rest: 114400}
+// bounds are the greatest numbers of lines: of the program 120,000, and 2,000 for verdicts of
+// single figures and for searches that measure what is undecided. The rest may grow by what a
+// new capability needs of tests.
+var bounds = count{program: 122_000, rest: 114_400}
 
 // capabilities are what somebody would miss, with the folders and files that exist for
 // nothing else. The longest path counts; what no path covers is the core.
