@@ -36,6 +36,8 @@ type deployment struct {
 	known   known              // what software the committed trials measured
 	stops   []stop             // of committed trials, in their order
 	figures map[string]figures // by cell
+
+	objectives map[string]objectives // by cell that has trials added
 }
 
 func newDeployment(r *run, d plan.Deployment) *deployment {

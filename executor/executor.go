@@ -180,6 +180,15 @@ func Done(p *plan.Plan, st *rundir.State, retry []string, cell plan.Cell, n int)
 	return ok && commit.Digest == p.SpecDigest(cell) && !slices.Contains(retry, commit.Status)
 }
 
+// Numbers are those of the trials of a cell: of the plan, and of those that were added.
+func Numbers(p *plan.Plan, st *rundir.State, cell plan.Cell) []int {
+	numbers := make([]int, p.Repeats.Most())
+	for i := range numbers {
+		numbers[i] = i + 1
+	}
+	return append(numbers, st.AddedTo(cell.ID)...)
+}
+
 // plan lists the trials of the run and which of them have an outcome already.
 // Every trial of the plan is listed, so that each gets the same prompts whether
 // or not the run is a resumed one.
@@ -189,17 +198,17 @@ func (r *run) plan() (Report, error) {
 		r.count(&d)
 		left := newDeployment(r, d)
 		r.all = append(r.all, left)
-		for n := 1; n <= r.config.Plan.Repeats.Most(); n++ {
-			for _, cell := range d.Cells {
-				if r.config.Only != nil {
-					ok, err := r.config.Only(cell)
-					if err != nil {
-						return rep, fmt.Errorf("--only: %w", err)
-					}
-					if !ok {
-						continue
-					}
+		for _, cell := range d.Cells {
+			if r.config.Only != nil {
+				ok, err := r.config.Only(cell)
+				if err != nil {
+					return rep, fmt.Errorf("--only: %w", err)
 				}
+				if !ok {
+					continue
+				}
+			}
+			for _, n := range Numbers(r.config.Plan, r.config.State, cell) {
 				done := Done(r.config.Plan, r.config.State, r.config.Retry, cell, n)
 				if done {
 					rep.Before++
@@ -207,6 +216,7 @@ func (r *run) plan() (Report, error) {
 				left.trials = append(left.trials, trial{key: rundir.Key{Cell: cell.ID, Trial: n}, cell: cell, done: done})
 			}
 		}
+		slices.SortStableFunc(left.trials, func(a, b trial) int { return cmp.Compare(a.key.Trial, b.key.Trial) })
 		if err := left.begun(); err != nil {
 			return rep, err
 		}
@@ -248,14 +258,33 @@ func (r *run) count(d *plan.Deployment) {
 	}
 }
 
-// claim gives every trial its part of what the plan's loads send.
+// Claim refuses trials for which the plan has no prompts. It is not for searches.
+func Claim(p *plan.Plan, st *rundir.State, only func(plan.Cell) (bool, error)) error {
+	r := &run{config: Config{Plan: p, State: st, Only: only}}
+	_, err := r.plan()
+	return err
+}
+
+// claim gives every trial its part of what the plan's loads send: those that were added after
+// all others, in their order, so that none gets another part than before.
 func (r *run) claim() (err error) {
+	more := make([]*trial, len(r.config.State.Added))
 	for _, d := range r.all {
 		for i := range d.trials {
 			t := &d.trials[i]
-			if t.first, err = r.measure.Inputs.Claim(t.cell, t.key.Trial); err != nil {
+			if at := slices.Index(r.config.State.Added, t.key); at >= 0 {
+				more[at] = t
+			} else if t.first, err = r.measure.Inputs.Claim(t.cell, t.key.Trial); err != nil {
 				return err
 			}
+		}
+	}
+	for _, t := range more {
+		if t == nil {
+			continue // of a cell that is not of this run
+		}
+		if t.first, err = r.measure.Inputs.Claim(t.cell, t.key.Trial); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -77,8 +77,13 @@ func (a Announcement) Title() string {
 
 // Announce groups what the servers of several deployments are sent beyond the load.
 func Announce(p *plan.Plan, deployments []plan.Deployment, b backends.Backend, with serving.Options) (list []Announcement) {
+	return announce(p, deployments, func(plan.Cell) int { return p.Repeats.Most() }, b, with)
+}
+
+// announce is [Announce] of cells with so many trials.
+func announce(p *plan.Plan, deployments []plan.Deployment, trials func(plan.Cell) int, b backends.Backend, with serving.Options) (list []Announcement) {
 	for _, d := range deployments {
-		extras := Extras(p, d, b, with)
+		extras := extras(p, d, trials, b, with)
 		i := slices.IndexFunc(list, func(a Announcement) bool { return reflect.DeepEqual(a.Extras, extras) })
 		if i < 0 {
 			i = len(list)
@@ -92,17 +97,21 @@ func Announce(p *plan.Plan, deployments []plan.Deployment, b backends.Backend, w
 // announce says at the start of a run what its servers are sent beyond the load.
 func (r *run) announce() {
 	var left []plan.Deployment
+	trials := map[string]int{}
 	for _, d := range r.pending() {
 		one := d.of
 		one.Cells = nil
 		for _, t := range d.trials {
-			if !t.done && !slices.ContainsFunc(one.Cells, func(c plan.Cell) bool { return c.ID == t.cell.ID }) {
+			if t.done {
+				continue
+			}
+			if trials[t.cell.ID]++; trials[t.cell.ID] == 1 {
 				one.Cells = append(one.Cells, t.cell)
 			}
 		}
 		left = append(left, one)
 	}
-	for _, a := range Announce(r.config.Plan, left, r.config.Backend, r.config.Servers) {
+	for _, a := range announce(r.config.Plan, left, func(c plan.Cell) int { return trials[c.ID] }, r.config.Backend, r.config.Servers) {
 		r.Emit(event.Event{Type: event.Notice, Text: a.String()})
 	}
 }
@@ -111,13 +120,18 @@ func (r *run) announce() {
 // anything is started, and counted in the columns extra_requests and
 // extra_completions. Kinds of which there are none are left out.
 func Extras(p *plan.Plan, d plan.Deployment, b backends.Backend, with serving.Options) []Extra {
+	return extras(p, d, func(plan.Cell) int { return p.Repeats.Most() }, b, with)
+}
+
+// extras is [Extras] of cells with so many trials.
+func extras(p *plan.Plan, d plan.Deployment, trials func(plan.Cell) int, b backends.Backend, with serving.Options) []Extra {
 	profile, ok := p.Profile(d.Server.Profile)
 	if !ok || len(d.Cells) == 0 {
 		return nil
 	}
 	a := announcer{
 		config: &Config{Plan: p, Backend: b, Servers: with}, profile: profile, d: d,
-		launches: p.Repeats.Launches(p.Repeats.Most()),
+		launches: p.Repeats.Launches(most(d.Cells, trials)),
 	}
 	if p.Find != nil {
 		a.launches = max(a.launches, p.Find.Devices)
@@ -128,13 +142,21 @@ func Extras(p *plan.Plan, d plan.Deployment, b backends.Backend, with serving.Op
 		}
 	}
 	for _, cell := range d.Cells {
-		for range p.Repeats.Most() {
+		for range trials(cell) {
 			if p.Find == nil {
 				a.trials = append(a.trials, cell.Load)
 			}
 		}
 	}
 	return a.all()
+}
+
+// most is the largest number of trials of a cell.
+func most(cells []plan.Cell, trials func(plan.Cell) int) (n int) {
+	for _, c := range cells {
+		n = max(n, trials(c))
+	}
+	return n
 }
 
 // An announcer knows what the requests beyond a load depend on.

@@ -52,6 +52,7 @@ func (d *deployment) skipHigher(c plan.Cell, row result.Row) {
 func (d *deployment) learn(t *trial, o *result.Outcome) {
 	d.skipHigher(t.cell, o.Row)
 	d.skipFurther(t, o.Row)
+	d.skipDecided(t, o)
 	d.remember(o.Row)
 	d.tell(t.key, o)
 }

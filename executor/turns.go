@@ -38,6 +38,9 @@ func (r *run) byTurns(ctx context.Context) (err error) {
 		begun = append(begun, d)
 	}
 	most := r.config.Plan.Repeats.Most()
+	for _, key := range r.config.State.Added {
+		most = max(most, key.Trial)
+	}
 	for n := 1; n <= most; n++ {
 		for _, d := range turns(r.config.Plan, begun, n) {
 			if ctx.Err() != nil {

@@ -25,7 +25,8 @@ func (r *Run) Unfinished() string {
 }
 
 // Resume is the command that measures those of some trials that have no numbers
-// to use; "" if all have, or if the run was made of others, which are to be resumed.
+// to use, or if all have, more of those of undecided cells, where it is known how many decide
+// them. It is "" if there are none, or if the run was made of others, which are to be resumed.
 func (r *Run) Resume(trials []conclude.Trial) (command string) {
 	if len(r.State.Manifest.Merged) > 0 {
 		return ""
@@ -38,7 +39,24 @@ func (r *Run) Resume(trials []conclude.Trial) (command string) {
 			command = "sweep resume " + plaintext.Word(r.Dir)
 		}
 	}
+	if command == "" && slices.ContainsFunc(r.Short(), func(p *conclude.Point) bool {
+		n := p.Further()
+		return n > 0 && n <= conclude.MostFurther && slices.ContainsFunc(trials, func(t conclude.Trial) bool { return t.Key.Cell == p.Cell.ID })
+	}) {
+		command = "sweep resume --retry " + string(conclude.Undecided) + " " + plaintext.Word(r.Dir)
+	}
 	return command
+}
+
+// Short are the cells that are undecided although all of their trials have been measured. A
+// search has none, as it measures what it needs.
+func (r *Run) Short() []*conclude.Point {
+	if r.bare || len(r.Resolved.Searches) > 0 {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(r.Conclude().Points), func(p *conclude.Point) bool {
+		return p.Verdict != conclude.Undecided || slices.ContainsFunc(p.Trials, func(t conclude.Trial) bool { return conclude.Judge(t) == conclude.Pending })
+	})
 }
 
 // Ended is why the run ended before its time; "" if it did not, goes on or

@@ -114,6 +114,10 @@ func open(dir string, packed *result.Packed) (*Run, error) {
 			t.Commit = state.Committed[t.Key]
 			r.Trials = append(r.Trials, t)
 		}
+		for _, n := range state.AddedTo(c.ID) {
+			key := rundir.Key{Cell: c.ID, Trial: n}
+			r.Trials = append(r.Trials, conclude.Trial{Key: key, Cell: c, Commit: state.Committed[key]})
+		}
 	}
 	return r, r.read()
 }
@@ -232,9 +236,12 @@ func (r *Run) Fixed() conclude.Fixed {
 	return fixed
 }
 
+// Repeated reports whether a cell may have several trials.
+func (r *Run) Repeated() bool { return r.Resolved.Repeats > 1 || len(r.State.Added) > 0 }
+
 // Label is a trial in a person's words.
 func (r *Run) Label(t conclude.Trial) string {
-	if r.Resolved.Repeats > 1 {
+	if r.Repeated() {
 		return fmt.Sprintf("%s, trial %d", t.Cell.Label, t.Trial)
 	}
 	return t.Cell.Label

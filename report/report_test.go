@@ -81,14 +81,19 @@ func TestNext(t *testing.T) {
 	t.Parallel()
 	const head = "axes engine! concurrency\ncell vllm 1\n  "
 	for run, want := range map[string]string{
-		head + "ok tok=1":                                  "sweep report DIR",
-		head + `ok tok=1 miss="a|b|c=1"`:                   "sweep report DIR",
-		head + "pending":                                   "sweep resume DIR",
-		head + `invalid reason="x|y"`:                      "sweep resume --retry invalid,failed DIR",
-		head + `failed start error="x|y"`:                  "sweep resume --retry invalid,failed DIR",
-		"record\n" + head + `failed start error="x|y"`:     "sweep report DIR",
-		head + "invalid reason=\"x|y\"\nowed pod 1":        "sweep resume DIR",
-		"record\n" + head + `failed error="signal|killed"`: "sweep resume --retry invalid,failed DIR",
+		head + "ok tok=1":                                                                  "sweep report DIR",
+		head + `ok tok=1 miss="a|b|c=1"`:                                                   "sweep report DIR",
+		head + "pending":                                                                   "sweep resume DIR",
+		head + `invalid reason="x|y"`:                                                      "sweep resume --retry invalid,failed DIR",
+		head + `failed start error="x|y"`:                                                  "sweep resume --retry invalid,failed DIR",
+		"record\n" + head + `failed start error="x|y"`:                                     "sweep report DIR",
+		head + "invalid reason=\"x|y\"\nowed pod 1":                                        "sweep resume DIR",
+		head + `ok tok=1 undecided="a|b|c=1|300"`:                                          "sweep resume --retry undecided DIR",
+		head + `ok tok=1 undecided="a|b|c=1|0"`:                                            "sweep report DIR", // at its limit
+		head + `ok tok=1 undecided="a|b|c=1|5000"`:                                         "sweep report DIR", // too many
+		head + "ok tok=1 undecided=\"a|b|c=1|300\"\ncell vllm 2\n  pending":                "sweep resume DIR",
+		head + "ok tok=1 undecided=\"a|b|c=1|300\"\ncell vllm 2\n  invalid reason=\"x|y\"": "sweep resume --retry invalid,failed DIR",
+		"record\n" + head + `failed error="signal|killed"`:                                 "sweep resume --retry invalid,failed DIR",
 	} {
 		r := reporttest.MadeUp(t, run)
 		if got := strings.ReplaceAll(r.Next(), r.Dir, "DIR"); got != want {

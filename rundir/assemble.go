@@ -165,7 +165,7 @@ func (a *assembly) part(ctx context.Context, p Part) error {
 			}
 			early, began = nil, true
 			continue
-		case typeRunFinished, typePod, typeLaunch, typeCommitted:
+		case typeRunFinished, typePod, typeLaunch, typeCommitted, typeAdded:
 		default:
 			continue
 		}
@@ -192,6 +192,16 @@ func (a *assembly) event(ctx context.Context, root *os.Root, p Part, e Event) er
 		}
 		l.N += p.Shift[l.Deployment]
 		return a.line(e, l)
+	case typeAdded:
+		more, err := into[added](e)
+		if err != nil {
+			return err
+		}
+		more.Trials = slices.DeleteFunc(more.Trials, func(k Key) bool { return !p.Takes(k) })
+		if len(more.Trials) == 0 {
+			return nil
+		}
+		return a.line(e, more)
 	case typeCommitted:
 		c, err := into[Commit](e)
 		if err != nil {

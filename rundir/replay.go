@@ -25,12 +25,13 @@ const (
 	typeRunStarted  = "run_started"
 	typeRunFinished = "run_finished"
 	typeReused      = "reused"
+	typeAdded       = "trials_added"
 )
 
 func reserved(typ string) bool {
 	return slices.Contains([]string{
 		typeCreated, typeLaunch, typeBegun, typeDiscarded,
-		typeCommitted, typePod,
+		typeCommitted, typePod, typeAdded,
 	}, typ)
 }
 
@@ -38,6 +39,9 @@ func reserved(typ string) bool {
 type State struct {
 	Manifest  Manifest
 	Committed map[Key]Commit
+	// Added are the trials that the run has beyond those of its plan, in the order in which they
+	// were added.
+	Added []Key
 	// Attempts is the highest attempt that was begun for each trial, committed
 	// or not; the next one gets the next number.
 	Attempts map[Key]int
@@ -75,13 +79,14 @@ type Ending struct {
 	Class string `json:"error_class"` // "" for a run that was not cut short
 }
 
-// Planned is how many trials the run has. Of searches, which choose theirs, it is what
-// they have asked for: one more than were done while that is not known.
+// Planned is how many trials the run has, with those that were added. Of searches, which
+// choose theirs, it is what they have asked for: one more than were done while that is not
+// known.
 func (s *State) Planned() int {
 	done := len(s.Committed)
 	switch {
 	case s.Manifest.Searches == 0:
-		return s.Manifest.Trials
+		return s.Manifest.Trials + len(s.Added)
 	case s.Ending != nil:
 		return max(done, s.Ending.Total)
 	}
@@ -92,6 +97,21 @@ func (s *State) Planned() int {
 type Broken struct {
 	Commit
 	Reason string
+}
+
+// AddedTo are the numbers of the trials of a cell beyond those of its plan.
+func (s *State) AddedTo(cell string) (numbers []int) {
+	for _, k := range s.Added {
+		if k.Cell == cell {
+			numbers = append(numbers, k.Trial)
+		}
+	}
+	return numbers
+}
+
+// An added is the data of a trials_added event.
+type added struct {
+	Trials []Key `json:"trials"`
 }
 
 // A discard is the data of a trial_discarded event.
@@ -222,6 +242,10 @@ func (r *replayer) apply(e Event) error {
 		r.st.Finished, r.st.Ending = true, &last
 	case typeReused:
 		r.st.Reused = true
+	case typeAdded:
+		var a added
+		a, err = into[added](e)
+		r.st.Added = append(r.st.Added, a.Trials...)
 	}
 	return err
 }

@@ -17,8 +17,8 @@
 // the offset of the bad line ([ErrDamaged]).
 //
 // The lines of this package are run_created (the [Manifest]), launch,
-// trial_begun, trial_discarded, trial_committed and pod (one transition of a pod's
-// life); every other type belongs to the caller of [Dir.Append].
+// trials_added (beyond those of the plan), trial_begun, trial_discarded, trial_committed and
+// pod (one transition of a pod's life); every other type belongs to the caller of [Dir.Append].
 //
 // # Commit
 //
@@ -329,6 +329,12 @@ func (d *Dir) Append(_ context.Context, typ string, data any) error {
 		return fmt.Errorf("append: event type %q is written by package rundir alone", typ)
 	}
 	return d.journal.append(effect.EventJournal, typ, data)
+}
+
+// AddTrials gives the run trials beyond those of its plan, durably: a run that goes on has
+// them too.
+func (d *Dir) AddTrials(trials []Key) error {
+	return d.journal.append(effect.EventJournal, typeAdded, added{trials})
 }
 
 // WriteCalibration keeps what was found out about the client of this run, as

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -137,6 +138,16 @@ func TestState(t *testing.T) {
 	}
 	if e := st.Events[7]; e.Type != "server_ready" || string(e.Data) != `{"ms":12}` {
 		t.Errorf("event %+v", e)
+	}
+
+	for _, more := range [][]rundir.Key{{{Cell: "c", Trial: 2}, {Cell: "d", Trial: 2}}, {{Cell: "c", Trial: 3}}} {
+		if err := d.AddTrials(more); err != nil {
+			t.Fatal(err)
+		}
+	}
+	st = must[*rundir.State](t)(rundir.Read(d.Path()))
+	if !slices.Equal(st.AddedTo("c"), []int{2, 3}) || !slices.Equal(st.AddedTo("d"), []int{2}) || st.AddedTo("e") != nil || st.Planned() != st.Manifest.Trials+3 {
+		t.Errorf("added: %v, planned %d", st.Added, st.Planned())
 	}
 
 	// The run goes on until its end, then again.

@@ -80,7 +80,7 @@ func flagValues() map[string]source {
 		"engine":        engineNames,
 		"columns":       either(choice("all"), columnNames),
 		"status":        listOf(cellStatuses...),
-		"retry":         listOf(result.StatusInvalid, result.StatusFailed),
+		"retry":         listOf(result.StatusInvalid, result.StatusFailed, result.SLOUndecided),
 		"calibrate":     choice(calibrateAuto, "never"),
 		"client":        choice(plan.ClientAuto, plan.ClientStd, plan.ClientFast),
 		"bench output":  choice(), // a number of tokens

@@ -88,14 +88,14 @@ func (a *app) verdict(j job, run *report.Run, rep executor.Report, err error) er
 		switch {
 		case broken+invalid > 0:
 			resume = fmt.Sprintf("sweep resume --retry invalid,failed %s", dir)
-		case rep.Missing == 0: // nothing to go on with
-			resume = show
+		case rep.Missing == 0: // nothing to go on with but what is undecided
+			resume = run.Next()
 		}
 		return ended(exitIncomplete, resume)
 	case missed > 0:
-		return ended(exitSLO, show)
+		return ended(exitSLO, run.Next())
 	}
-	return ended(exitOK, show)
+	return ended(exitOK, run.Next())
 }
 
 // ended prints the last line of a run: the next command, and how it ended if that is

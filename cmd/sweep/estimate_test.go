@@ -113,7 +113,7 @@ func TestEstimateLeft_search(t *testing.T) {
 					trials += trialEstimate(d.Server, s.Load(p), of.scale)
 				}
 				if states[key] == nil {
-					states[key] = &left{got: estimateLeft(p, d, of, everything, func(executor.Search) soFar { return soFar{outcomes: done} })}
+					states[key] = &left{got: estimateLeft(p, d, of, everything(p), func(executor.Search) soFar { return soFar{outcomes: done} })}
 				}
 				one := states[key]
 				one.took = append(one.took, trials)

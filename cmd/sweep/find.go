@@ -125,7 +125,7 @@ func (j *job) searching(cells []plan.Cell) map[string]bool {
 func (j *job) replay(s executor.Search) (done []search.Outcome, more bool) {
 	done, _, more = search.Replay(s.Settings, func(p search.Probe) (search.Outcome, bool) {
 		key := s.Key(p)
-		if j.pending(s.Cells[p.Level], key.Trial) {
+		if !executor.Done(j.plan, j.state, j.retry, s.Cells[p.Level], key.Trial) {
 			return search.Outcome{}, false
 		}
 		o, err := rundir.Outcome(j.path, j.state.Committed[key])
@@ -140,7 +140,9 @@ func (j *job) replay(s executor.Search) (done []search.Outcome, more bool) {
 // done is what of a search has ended.
 func (j *job) done(s executor.Search) soFar {
 	done, _ := j.replay(s)
-	return soFar{done, func(p search.Probe) bool { return !j.pending(s.Cells[p.Level], s.Key(p).Trial) }}
+	return soFar{done, func(p search.Probe) bool {
+		return executor.Done(j.plan, j.state, j.retry, s.Cells[p.Level], s.Key(p).Trial)
+	}}
 }
 
 // quoteSearches prints on stderr what is left of the searches of a run that goes on.

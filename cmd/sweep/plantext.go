@@ -100,7 +100,7 @@ func (a *app) serversOf(ctx context.Context, p planned) ([]server, error) {
 	}
 	servers := make([]server, len(p.deployments))
 	for i, d := range p.deployments {
-		s := server{of: d, note: predictionText(d.Server), price: costs[d.ID], about: estimateLeft(p.plan, d, p.plugins.traits(), everything, p.done)}
+		s := server{of: d, note: predictionText(d.Server), price: costs[d.ID], about: estimateLeft(p.plan, d, p.plugins.traits(), everything(p.plan), p.done)}
 		s.skipped = s.note != "" && p.plan.Predicted == plan.PredictedSkip
 		servers[i] = s
 	}

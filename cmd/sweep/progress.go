@@ -107,10 +107,10 @@ func newView(j job) *view {
 			if j.plan.Find == nil { // a search chooses its cells
 				v.lanes[d.ID].cells = append(v.lanes[d.ID].cells, cell.ID)
 			}
-			for n := range j.plan.Repeats.Most() {
-				key := rundir.Key{Cell: cell.ID, Trial: n + 1}
+			for _, n := range executor.Numbers(j.plan, j.state, cell) {
+				key := rundir.Key{Cell: cell.ID, Trial: n}
 				f.total++
-				if executor.Done(j.plan, j.state, j.retry, cell, n+1) {
+				if executor.Done(j.plan, j.state, j.retry, cell, n) {
 					if o, err := rundir.Outcome(j.path, j.state.Committed[key]); err == nil {
 						v.lanes[d.ID].marks[cell.ID] = conclude.Judge(conclude.Trial{Outcome: o}).Mark()
 					}

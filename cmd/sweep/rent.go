@@ -69,35 +69,31 @@ type estimated struct {
 
 // estimate is of all trials of a deployment.
 func estimate(p *plan.Plan, d plan.Deployment, of traits) estimated {
-	return estimateLeft(p, d, of, everything, nil)
+	return estimateLeft(p, d, of, everything(p), nil)
 }
 
-// everything are all trials.
-func everything(plan.Cell, int) bool { return true }
+// everything are the numbers of all trials of a cell of a plan.
+func everything(p *plan.Plan) func(plan.Cell) []int {
+	return func(c plan.Cell) []int { return executor.Numbers(p, &rundir.State{}, c) }
+}
 
 // estimateLeft is estimate where only some trials of the cells, by their numbers
 // from 1, are left to do, and something of its searches is done.
-func estimateLeft(p *plan.Plan, d plan.Deployment, of traits, left func(plan.Cell, int) bool, done doneSoFar) (e estimated) {
+func estimateLeft(p *plan.Plan, d plan.Deployment, of traits, left func(plan.Cell) []int, done doneSoFar) (e estimated) {
 	if p.Find != nil {
 		all := search.Settings{Devices: p.Find.Devices} // which its searches share
 		e.launches, e.mostLaunches = all.Launches(had(p, d, done))
 		trials := estimateSearches(p, d, done, of.scale)
 		return e.with(p, d, of, trials.took, trials.longer)
 	}
-	numbers, trials := 0, time.Duration(0)
-	for n := 1; n <= p.Repeats.Most(); n++ {
-		some := false
-		for _, cell := range d.Cells {
-			if left(cell, n) {
-				some = true
-				trials += trialEstimate(cell.Server, cell.Load, of.scale)
-			}
-		}
-		if some {
-			numbers++
+	numbers, trials := map[int]bool{}, time.Duration(0)
+	for _, cell := range d.Cells {
+		for _, n := range left(cell) {
+			numbers[n] = true
+			trials += trialEstimate(cell.Server, cell.Load, of.scale)
 		}
 	}
-	e.launches = p.Repeats.Launches(numbers)
+	e.launches = p.Repeats.Launches(len(numbers))
 	e.mostLaunches = e.launches
 	return e.with(p, d, of, trials, trials)
 }
@@ -178,7 +174,7 @@ func (a *app) quoteOf(ctx context.Context, c *cli.Command, j job) (rented.Quote,
 	q.Spent = serving.Spent(j.state, time.Now())
 	q.AtOnce = min(len(deployments), max(1, c.Int("parallel")))
 	for _, d := range deployments {
-		left := estimateLeft(j.plan, d, j.plugins.traits(), j.pending, j.done)
+		left := estimateLeft(j.plan, d, j.plugins.traits(), j.left, j.done)
 		q.Add(costs[d.ID], left.launches, left.took)
 		took := left.took / time.Duration(max(1, left.launches)) // of one pod
 		if life := j.plan.Budget.MaxPodLifetime; took > life {

@@ -19,6 +19,7 @@ import (
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/report"
+	"sweep.dev/sweep/report/conclude"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/rundir"
 )
@@ -28,17 +29,22 @@ func (a *app) resumeCommand() *cli.Command {
 		Name:      "resume",
 		Usage:     "continues a run that was stopped, killed or incomplete",
 		ArgsUsage: "[DIR]",
-		Description: `Ends what the earlier run may have left, then runs every trial of DIR that
+		Description: fmt.Sprintf(`Ends what the earlier run may have left, then runs every trial of DIR that
 has no outcome yet. What is committed is never measured again, unless
 --retry says so. Resuming a complete run changes nothing. If pods must be
 rented again, it shows their cost and asks, as sweep run does. Without DIR
 it resumes the latest run under runs/.
 
+--retry undecided adds trials to the cells whose objectives are undecided:
+as many as would decide them, at most %d a cell. They count together with
+those before, and a later resume goes on with them.
+
   $ sweep resume runs/quickstart-20261121T101500Z-3f2a
-  $ sweep resume --retry invalid,failed runs/quickstart-20261121T101500Z-3f2a` + exitHelp(),
+  $ sweep resume --retry invalid,failed runs/quickstart-20261121T101500Z-3f2a
+  $ sweep resume --retry undecided runs/quickstart-20261121T101500Z-3f2a`, conclude.MostFurther) + exitHelp(),
 		Flags: append([]cli.Flag{
 			sendFlag(),
-			&cli.StringFlag{Name: "retry", Usage: "run trials with these `STATUSES` again: invalid,failed"},
+			&cli.StringFlag{Name: "retry", Usage: "run trials with these `STATUSES` again: invalid,failed; or add trials to cells that are undecided"},
 		}, runFlags()...),
 		OnUsageError: usageError,
 		Action: func(ctx context.Context, c *cli.Command) error {
@@ -77,8 +83,8 @@ func statuses(text string) ([]string, error) {
 	}
 	list := strings.Split(text, ",")
 	for _, s := range list {
-		if !slices.Contains([]string{result.StatusInvalid, result.StatusFailed}, s) {
-			return nil, &usage{fmt.Errorf("--retry %s: want invalid, failed or both, got %q", text, s)}
+		if !slices.Contains([]string{result.StatusInvalid, result.StatusFailed, result.SLOUndecided}, s) {
+			return nil, &usage{fmt.Errorf("--retry %s: want one or more of invalid, failed and undecided, got %q", text, s)}
 		}
 	}
 	return list, nil
@@ -153,7 +159,64 @@ func (a *app) resume(ctx context.Context, c *cli.Command, dir string, retry []st
 	if err := a.prepare(ctx, c, &j); err != nil {
 		return errors.Join(err, d.Close())
 	}
+	if len(j.more) > 0 {
+		if err := d.AddTrials(j.more); err != nil {
+			return errors.Join(err, d.Close())
+		}
+	}
 	return a.execute(ctx, c, j)
+}
+
+// further adds trials to the cells that are undecided, to the state of the job alone: they are
+// written down once they are agreed to.
+func (a *app) further(j *job) error {
+	if !slices.Contains(j.retry, result.SLOUndecided) {
+		return nil
+	}
+	if j.plan.Find != nil {
+		return &usage{errors.New("--retry undecided: a search measures an undecided load longer by itself")}
+	}
+	run, err := report.Open(j.path)
+	if err != nil {
+		return err
+	}
+	cells := 0
+	for _, p := range run.Short() {
+		switch n := p.Further(); {
+		case n == 0:
+			a.say("%s: %s; no number of trials is known that decides it", p.Cell.Label, p.Why)
+		case n > conclude.MostFurther:
+			a.say("%s: %s; about %d more trials would decide it, which are too many (at most %d): a plan with longer ones does (load.requests, load.duration)", p.Cell.Label, p.Why, n, conclude.MostFurther)
+		default:
+			cells++
+			j.more = append(j.more, added(run, p.Cell.ID, n)...)
+		}
+	}
+	if len(j.more) == 0 {
+		a.say("no cell has trials added")
+		return nil
+	}
+	a.say("%s undecided: %s added", humanize.Plural(cells, "cell"), humanize.Plural(len(j.more), "trial"))
+	j.state.Added = append(slices.Clone(j.state.Added), j.more...)
+	if err := executor.Claim(j.plan, j.state, j.only); err != nil {
+		return &usage{err}
+	}
+	return nil
+}
+
+// added are the keys of so many more trials of a cell.
+func added(run *report.Run, cell string, n int) []rundir.Key {
+	last := 0
+	for _, t := range run.Trials {
+		if t.Key.Cell == cell {
+			last = max(last, t.Key.Trial)
+		}
+	}
+	keys := make([]rundir.Key, n)
+	for i := range keys {
+		keys[i] = rundir.Key{Cell: cell, Trial: last + 1 + i}
+	}
+	return keys
 }
 
 // samePlan is the plan of a run that this program measures further: it refuses one that
@@ -219,6 +282,9 @@ func (a *app) prepare(ctx context.Context, c *cli.Command, j *job) error {
 		return err
 	}
 	if err := a.reclaim(ctx, c, j); err != nil {
+		return err
+	}
+	if err := a.further(j); err != nil {
 		return err
 	}
 	calibration, fresh, err := a.calibrateResume(ctx, c, j)

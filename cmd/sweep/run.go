@@ -126,7 +126,8 @@ type job struct {
 	path    string
 	only    func(plan.Cell) (bool, error)
 	retry   []string
-	strict  bool // an undecided objective is no success
+	more    []rundir.Key // trials that a resume adds
+	strict  bool         // an undecided objective is no success
 	// show prints the result for people; nil is the summary.
 	show func(*report.Run, draw.Style) error
 	// tell tells somebody how the run ended; nil is nobody.
@@ -266,9 +267,11 @@ func (a *app) start(ctx context.Context, c *cli.Command, r toRun) error {
 	return a.execute(ctx, c, j)
 }
 
-// pending says whether the nth trial of a cell, from 1, has no outcome that counts.
-func (j *job) pending(cell plan.Cell, n int) bool {
-	return !executor.Done(j.plan, j.state, j.retry, cell, n)
+// left are the numbers of the trials of a cell that have no outcome that counts.
+func (j *job) left(cell plan.Cell) []int {
+	return slices.DeleteFunc(executor.Numbers(j.plan, j.state, cell), func(n int) bool {
+		return executor.Done(j.plan, j.state, j.retry, cell, n)
+	})
 }
 
 // deployments are those of the cells that have trials left.
@@ -282,12 +285,7 @@ func (j *job) deployments() ([]plan.Deployment, error) {
 				return false, err
 			}
 		}
-		for n := 1; n <= j.plan.Repeats.Most(); n++ {
-			if j.pending(cell, n) {
-				return true, nil
-			}
-		}
-		return false, nil
+		return len(j.left(cell)) > 0, nil
 	})
 }
 

@@ -123,7 +123,7 @@ func atWork(run *report.Run) []string {
 	list := []string{}
 	for _, p := range run.State.Pending {
 		text := labels[p.Key]
-		if run.Resolved.Repeats > 1 {
+		if run.Repeated() {
 			text += fmt.Sprintf(", trial %d", p.Trial)
 		}
 		if p.Attempt > 1 {

@@ -117,7 +117,7 @@ func read(dir string) (*source, error) {
 	if src.state.Manifest.Searches > 0 {
 		return nil, &Refused{dir + " is a run of searches, which are not merged", "run the whole plan in one directory, or compare the answers (capacity.csv)"}
 	}
-	src.missing = max(0, src.state.Manifest.Trials-len(src.state.Committed))
+	src.missing = max(0, src.state.Planned()-len(src.state.Committed))
 	return src, nil
 }
 
@@ -213,16 +213,16 @@ func (s *Set) share() error {
 	for _, c := range s.cells {
 		first := -1
 		for i, src := range s.sources {
-			trials := src.of(c.ID, src.resolved.Repeats)
+			trials := src.of(c.ID)
 			switch {
 			case len(trials) == 0:
 			case first < 0:
 				first = i
-			case !measured(s.sources[first].of(c.ID, src.resolved.Repeats)):
+			case !measured(s.sources[first].of(c.ID)):
 				if measured(trials) {
 					first = i
 				}
-			case measured(trials) && !slices.EqualFunc(trials, s.sources[first].of(c.ID, src.resolved.Repeats), equal):
+			case measured(trials) && !slices.EqualFunc(trials, s.sources[first].of(c.ID), equal):
 				a, b := s.sources[first].dir, src.dir
 				return &Refused{
 					fmt.Sprintf("both %s and %s have measured the cell %s (%s), with different results", a, b, c.ID, c.Label),
@@ -260,9 +260,17 @@ func (s *Set) share() error {
 	return nil
 }
 
+// numbers are those of the trials of a cell.
+func (s source) numbers(cell string) (numbers []int) {
+	for n := 1; n <= max(1, s.resolved.Repeats); n++ {
+		numbers = append(numbers, n)
+	}
+	return append(numbers, s.state.AddedTo(cell)...)
+}
+
 // of are the committed trials of a cell, in order.
-func (s source) of(cell string, repeats int) (list []rundir.Commit) {
-	for n := 1; n <= max(1, repeats); n++ {
+func (s source) of(cell string) (list []rundir.Commit) {
+	for _, n := range s.numbers(cell) {
 		if c, ok := s.state.Committed[rundir.Key{Cell: cell, Trial: n}]; ok {
 			list = append(list, c)
 		}
@@ -373,7 +381,15 @@ func (s *Set) Trials() (done, planned int) {
 			}
 		}
 	}
-	return done, len(s.cells) * max(1, s.sources[0].resolved.Repeats)
+	planned = len(s.cells) * max(1, s.sources[0].resolved.Repeats)
+	for i, src := range s.sources {
+		for _, key := range src.state.Added {
+			if s.parts[i].Takes(key) {
+				planned++
+			}
+		}
+	}
+	return done, planned
 }
 
 // Resolved is the plan of all runs, as it was resolved.

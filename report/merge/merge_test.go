@@ -3,6 +3,7 @@ package merge_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -209,5 +210,55 @@ func TestOpen_Locked(t *testing.T) {
 	defer d.Close()
 	if _, err := merge.Open(dirs); !errors.Is(err, rundir.ErrLocked) {
 		t.Errorf("a run that is at work: %v", err)
+	}
+}
+
+// TestInto_added holds that trials that a resume has added come along, with or without an
+// outcome, and only those of cells that are taken.
+func TestInto_added(t *testing.T) {
+	add := func(t *testing.T, d *rundir.Dir) {
+		if err := d.AddTrials([]rundir.Key{{Cell: "c1", Trial: 2}, {Cell: "c2", Trial: 2}, {Cell: "c1", Trial: 3}}); err != nil {
+			t.Fatal(err)
+		}
+		a, err := d.Begin(t.Context(), rundir.Key{Cell: "c1", Trial: 2}, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		row := result.Row{col.RunID: "aaaa", col.CellID: "c1", col.Trial: int64(2), col.Status: result.StatusOK, col.Launch: int64(1)}
+		if err := a.Commit(t.Context(), &result.Outcome{CellID: "c1", Trial: 2, Attempt: 1, Row: row}, "digest"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dirs := both(t,
+		made{id: "aaaa", cells: []string{"c1", "c2"}, status: map[string]string{"c2": ""}, after: add},
+		made{id: "bbbb", cells: []string{"c2"}})
+	set, err := merge.Open(dirs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if done, planned := set.Trials(); done != 3 || planned != 4 {
+		t.Errorf("%d of %d trials, want 3 of 4", done, planned)
+	}
+	if notes := strings.Join(set.Notes(), "\n"); !strings.Contains(notes, "a has 3 trials without an outcome") {
+		t.Errorf("notes: %s", notes)
+	}
+	fx, err := effect.New("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(t.TempDir(), "out")
+	if err := set.Into(t.Context(), fx, out); err != nil {
+		t.Fatal(err)
+	}
+	run, err := report.Open(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, trial := range run.Trials {
+		got = append(got, fmt.Sprintf("%s %v", trial.Key, trial.Outcome != nil))
+	}
+	if text := strings.Join(got, ", "); text != "c1/t01 true, c1/t02 true, c1/t03 false, c2/t01 true" {
+		t.Errorf("merged: %s", text)
 	}
 }

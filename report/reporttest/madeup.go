@@ -277,7 +277,7 @@ func madeUpOutcome(t *testing.T, columns []result.Column, c conclude.Cell, trial
 			name, v, _ := strings.Cut(last, "=")
 			n, _ := strconv.Atoi(more)
 			slo.Verdict, slo.Values = result.SLOUndecided, result.Row{name: plainValue(v)}
-			slo.Parts = []result.SLOPart{{Expr: expr, Rule: result.RuleShare, Column: name, Verdict: result.SLOUndecided, MoreRequests: n}}
+			slo.Parts = []result.SLOPart{{Expr: expr, Rule: result.RuleShare, Column: name, Verdict: result.SLOUndecided, Requests: 100, MoreRequests: n}}
 			o.SLOs = append(o.SLOs, slo)
 		case "unchecked":
 			slo.Error = last

@@ -78,5 +78,8 @@ func (v *View) Count() string {
 		}
 		cells += humanize.Plural(v.Resolved.Repeats, "trial")
 	}
+	if n := len(v.State.Added); n > 0 {
+		cells += fmt.Sprintf(" and %s", humanize.Plural(n, "further trial"))
+	}
 	return cells + ": " + strings.Join(parts, ", ")
 }

@@ -117,7 +117,7 @@ func (v *runView) cells() {
 	})
 	t := v.table("cell", columns...)
 	t.Head = slices.Insert(t.Head, 1, head{Name: "verdict", Text: true})
-	if v.Run.Resolved.Repeats > 1 {
+	if v.Run.Repeated() {
 		t.Head = slices.Insert(t.Head, 1, head{Name: "trial"})
 	}
 	for i, trial := range v.Run.Trials {
@@ -127,7 +127,7 @@ func (v *runView) cells() {
 		}
 		verdict := conclude.Judge(trial)
 		row := []field{{Text: trial.Cell.Label, Cell: v.ID + trial.Cell.ID}}
-		if v.Run.Resolved.Repeats > 1 {
+		if v.Run.Repeated() {
 			row = append(row, field{Text: humanize.Figure(int64(trial.Trial)), Number: true})
 		}
 		row = append(row, field{Text: strings.TrimSpace(verdict.Mark() + " " + string(verdict) + " " + pack.Why(trial)), Verdict: verdict})
