@@ -28,6 +28,7 @@ import (
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
+	"sweep.dev/sweep/result/objective"
 	"sweep.dev/sweep/rundir"
 )
 
@@ -111,6 +112,7 @@ type run struct {
 	mask    secret.Mask // for all that servers and collectors say, where it comes in
 
 	mu        sync.Mutex
+	checked   map[string]bool // objectives of which a trial was VALID
 	done      int
 	total     int
 	committed int
@@ -396,6 +398,26 @@ func (r *run) Record(ctx context.Context, e event.Event) error {
 // Stop ends the run.
 func (r *run) Stop(cause error) { r.stop(cause) }
 
+// warnOdd says of the first VALID trial that was held against an objective that no load is
+// likely to meet it, or to miss it.
+func (r *run) warnOdd(o *result.Outcome) {
+	if o.Row[col.Valid] != true {
+		return
+	}
+	for _, s := range o.SLOs {
+		r.mu.Lock()
+		first := !r.checked[s.Name]
+		if r.checked == nil {
+			r.checked = map[string]bool{}
+		}
+		r.checked[s.Name] = true
+		r.mu.Unlock()
+		if text := objective.Odd(s); first && text != "" {
+			r.Emit(event.Event{Type: event.Notice, Text: "slo." + s.Name + ": " + text})
+		}
+	}
+}
+
 // committedOne counts an outcome and says so.
 func (r *run) committedOne(d *deployment, t trial, o *result.Outcome) {
 	left := d.left()
@@ -414,6 +436,7 @@ func (r *run) committedOne(d *deployment, t trial, o *result.Outcome) {
 		Type: event.TrialCommitted, Deployment: d.of.ID, Cell: t.key.Cell, Trial: t.key.Trial, Attempt: o.Attempt,
 		Label: Label(t.cell), Status: status, Class: class, Error: text, Row: o.Row, Outcome: o, Done: done, Total: total,
 	})
+	r.warnOdd(o)
 	recorded := r.config.Plan.OnStartFailure == "record" && o.StartFailure
 	if r.config.FailFast && status != result.StatusOK && status != result.StatusSkipped && !recorded {
 		r.stop(ErrFailFast)

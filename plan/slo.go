@@ -116,6 +116,15 @@ func (s SLO) comparisons(confidence float64) ([][]objective.Comparison, float64)
 	return comparisons, confidence
 }
 
+// Comparisons are the sides of all parts of the objective.
+func (s *SLO) Comparisons() []objective.Comparison {
+	if s.check == nil {
+		return nil
+	}
+	parts, _ := s.comparisons(objective.Confidence)
+	return slices.Concat(parts...)
+}
+
 // Watch decides the objectives of severity fail while the load of a cell goes on, to end
 // it once they are; nil if the plan does not ask for that, or if one of them is only
 // decided at the end.

@@ -54,6 +54,19 @@ func (a *app) warnOfFew(path string, p *plan.Plan) {
 	}
 }
 
+// warnOfLimits says which objectives no server could meet or miss: their limits are often
+// meant in another unit.
+func (a *app) warnOfLimits(path string, p *plan.Plan) {
+	for i := range p.SLO {
+		s := &p.SLO[i]
+		for _, c := range s.Comparisons() {
+			if why := c.Odd(p.Timeouts.Request); why != "" {
+				a.say("%s:%d:%d: warning: slo.%s: %s [odd-limit]", path, s.Line, s.Column, s.Name, why)
+			}
+		}
+	}
+}
+
 // sampleAdvice is the number of requests that is enough for the percentiles of the plan's
 // objectives, in words; "" if the plan sends that many. Above the least there is a fifth,
 // or a request for each of the concurrency: those in flight at the ends do not count.

@@ -22,6 +22,11 @@ slo:
   responsive: p95_ttft_ms < 200 and p90_tpot_ms < 50
   clean: error_rate == 0
 `)
+	r := sweep(t, dir, nil, "validate", "--set", "repeats=3", "--set", "slo={quick: p95_ttft_ms < 0.5, clean: error_rate < 5, usual: p95_e2e_ms < 2000}", "p.yaml")
+	want := "warning: slo.quick: hardly any server meets 0.5 ms: p95_ttft_ms is in milliseconds, so 0.5 s is 500 [odd-limit]\n"
+	if r.code != exitOK || !strings.Contains(r.stderr, want) || !strings.Contains(r.stderr, "warning: slo.clean: no server misses 5: it is a share") || strings.Contains(r.stderr, "usual") {
+		t.Errorf("exit %d, %q, want %q", r.code, r.stderr, want)
+	}
 	for _, c := range []struct{ set, want string }{
 		{"repeats=1", "p.yaml:9:3: warning: slo.responsive cannot be decided: a cell has 44 requests, and p95_ttft_ms needs 130 at least; write load.requests: 130, or more repeats [too-few-requests]\n"},
 		{"repeats=2", "p.yaml:9:3: warning: slo.responsive cannot be decided: a cell has 88 requests, and p95_ttft_ms needs 130 at least; write load.requests: 65, or more repeats [too-few-requests]\n"},

@@ -61,6 +61,7 @@ func (a *app) validate(c *cli.Command) error {
 			a.warnOfContent(path, p)
 			a.warnOfScale(path, made)
 			a.warnOfFew(path, p)
+			a.warnOfLimits(path, p)
 		case errors.As(err, &diags):
 			bad = append(bad, path)
 			if d := diags.List; first == "" && len(d) > 0 {
