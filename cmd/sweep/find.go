@@ -83,21 +83,92 @@ func estimateSearch(s executor.Search, done soFar, scale float64) (e searchEstim
 	n := min(looked, high-low)
 	for i := range n {
 		edge := low + (i+1)*(high-low)/n
-		left := func(sure bool) (n int, took time.Duration) {
-			for _, p := range search.RehearseFrom(s.Settings, done.outcomes, edge, sure) {
-				if done.kept == nil || !done.kept(p) {
-					n, took = n+1, took+trialEstimate(s.Cells[p.Level].Server, s.Load(p), scale)
-				}
-			}
-			return n, took
-		}
-		probes, took := left(true)
-		most, longer := left(false)
+		probes, took := done.left(s, edge, true, scale)
+		most, longer := done.left(s, edge, false, scale)
 		sum, e.took = sum+probes, e.took+took
 		e.most, e.longer = max(e.most, most), max(e.longer, longer)
 	}
 	e.probes, e.took = (sum+n/2)/n, e.took/time.Duration(n)
 	return e
+}
+
+// A searching is how far the searches of a deployment are, as its live view follows them.
+type searching struct {
+	all      []executor.Search
+	outcomes []map[rundir.Key]search.Outcome // of each
+	scale    float64
+}
+
+// searchingFor is that of a deployment as the journal has it.
+func (j *job) searchingFor(d plan.Deployment) *searching {
+	s := &searching{all: executor.Searches(j.plan, d.Cells), scale: j.plugins.traits().scale}
+	for _, one := range s.all {
+		done, _ := j.replay(one)
+		ended := map[rundir.Key]search.Outcome{}
+		for _, o := range done {
+			ended[one.Key(o.Probe)] = o
+		}
+		s.outcomes = append(s.outcomes, ended)
+	}
+	return s
+}
+
+// replay is what of a search has ended, and its next trial; ok is false if there is none.
+func (s *searching) replay(i int) (done []search.Outcome, next search.Probe, ok bool) {
+	return search.Replay(s.all[i].Settings, func(p search.Probe) (search.Outcome, bool) {
+		o, ended := s.outcomes[i][s.all[i].Key(p)]
+		return o, ended
+	})
+}
+
+// ended takes the outcome of a trial in.
+func (s *searching) ended(key rundir.Key, o *result.Outcome) {
+	for i := range s.all {
+		if o != nil && slices.ContainsFunc(s.all[i].Cells, func(c plan.Cell) bool { return c.ID == key.Cell }) {
+			s.outcomes[i][key] = search.Of(o)
+		}
+	}
+}
+
+// longer is a trial as long as its search asks for it; a deployment without one has none that is
+// longer.
+func (s *searching) longer(key rundir.Key, e *expected) *expected {
+	if s == nil {
+		return e
+	}
+	for i := range s.all {
+		if _, next, ok := s.replay(i); ok && s.all[i].Key(next) == key {
+			return &expected{e.seconds * float64(next.Times), e.requests * next.Times, e.duration * time.Duration(next.Times)}
+		}
+	}
+	return e
+}
+
+// left is how many trials there are in all after some that are done, and how many seconds what is
+// left of them takes: that of the middle capacity of those that are still possible.
+func (s *searching) left(done int) (total int, seconds float64) {
+	total = done
+	for i := range s.all {
+		outcomes, _, more := s.replay(i)
+		if !more {
+			continue
+		}
+		low, high := search.Edges(s.all[i].Settings, outcomes)
+		n, took := soFar{outcomes: outcomes}.left(s.all[i], (low+high+1)/2, true, s.scale)
+		total, seconds = total+n, seconds+took.Seconds()
+	}
+	return max(1, total), seconds
+}
+
+// left is how many trials of a search are left, and how long they take, if its server keeps every
+// objective below an edge.
+func (d soFar) left(s executor.Search, edge int, sure bool, scale float64) (n int, took time.Duration) {
+	for _, p := range search.RehearseFrom(s.Settings, d.outcomes, edge, sure) {
+		if d.kept == nil || !d.kept(p) {
+			n, took = n+1, took+trialEstimate(s.Cells[p.Level].Server, s.Load(p), scale)
+		}
+	}
+	return n, took
 }
 
 // estimateSearches is the sum over the searches of a deployment.

@@ -7,7 +7,13 @@ import (
 	"strings"
 	"testing"
 
+	"sweep.dev/sweep/executor"
 	"sweep.dev/sweep/internal/slow"
+	"sweep.dev/sweep/judge/search"
+	"sweep.dev/sweep/plan/plantest"
+	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/col"
+	"sweep.dev/sweep/result/objective"
 	"sweep.dev/sweep/rundir"
 	"sweep.dev/sweep/rundir/rundirtest"
 )
@@ -53,6 +59,54 @@ func answered(t *testing.T, out string) []string {
 		t.Errorf("%d trials are planned and %d committed", state.Planned(), len(state.Committed))
 	}
 	return lines
+}
+
+// The time to go of a search is that of the trials that it still needs, each as long as it is:
+// it shrinks to the last trial, and is never that of the trial at hand alone before.
+func TestSearching_left(t *testing.T) {
+	t.Parallel()
+	p := plantest.Parse(t,
+		`matrix: {engine: vllm, gpu: h100}`,
+		`load: {requests: 300, max_tokens: 16, prompts: {input_tokens: 100}}`,
+		`find: {axis: request_rate, from: 1, to: 32, within: 10%, objectives: {fast: p90_ttft_ms < 300}}`,
+	)
+	one := executor.Searches(p, p.Deployments()[0].Cells)[0]
+	s := &searching{all: []executor.Search{one}, outcomes: []map[rundir.Key]search.Outcome{{}}, scale: 1}
+	const edge = 20
+	var times []int
+	for done := 0; ; done++ {
+		_, next, more := s.replay(0)
+		total, seconds := s.left(done)
+		if !more {
+			if total != done || seconds != 0 {
+				t.Errorf("of a search that has ended %d of %d trials are left, in %v s", total-done, total, seconds)
+			}
+			break
+		}
+		key := one.Key(next)
+		e := s.longer(key, &expected{seconds: 10, requests: 300})
+		if e.requests != 300*next.Times || e.seconds != 10*float64(next.Times) {
+			t.Errorf("a trial %d times as long: %+v", next.Times, e)
+		}
+		times = append(times, next.Times)
+		if at := trialEstimate(one.Cells[next.Level].Server, one.Load(next), 1).Seconds(); total <= done || seconds < at || done < 5 && seconds < 2*at {
+			t.Errorf("after %d trials %d are left, in %v s, the next takes %v s", done, total-done, seconds, at)
+		}
+		part := result.SLOPart{Rule: result.RuleShare, Allowed: 0.1, N: 300 * next.Times, Requests: 300 * next.Times, Deff: 3}
+		if next.Level >= edge {
+			part.Over = part.N
+		} else if next.Level >= edge-2 {
+			part.Over = part.N * 8 / 100
+		}
+		slo := objective.PoolAt([]result.SLOResult{{Name: "fast", Expr: "p90_ttft_ms < 300", Parts: []result.SLOPart{part}}}, 0.95)
+		s.ended(key, &result.Outcome{
+			CellID: key.Cell, Trial: key.Trial, SLOs: []result.SLOResult{slo},
+			Row: result.Row{col.Status: result.StatusOK, col.Requests: int64(part.N), col.Completed: int64(part.N)},
+		})
+	}
+	if slices.Max(times) == 1 {
+		t.Error("no trial was longer")
+	}
 }
 
 // TestFind_kill runs searches, and kills them at moments that no list knows: a resumed

@@ -23,6 +23,7 @@ type view struct {
 	countdown   countdown
 	trials      map[rundir.Key]*expected // those without an outcome
 	deployments map[string]*forecast
+	searches    map[string]*searching // by deployment, of a plan with find
 	run         forecast
 	live        []*liveLine       // running deployments, oldest first
 	refused     map[string]string // by deployment, why its last launch failed
@@ -94,7 +95,7 @@ type reading struct {
 const rateOver = 3 * time.Second
 
 func newView(j job) *view {
-	v := &view{plan: j.plan.Name, lanes: map[string]*lane{}, trials: map[rundir.Key]*expected{}, deployments: map[string]*forecast{}, refused: map[string]string{}}
+	v := &view{plan: j.plan.Name, lanes: map[string]*lane{}, trials: map[rundir.Key]*expected{}, deployments: map[string]*forecast{}, searches: map[string]*searching{}, refused: map[string]string{}}
 	deployments, err := selected(j.plan, j.only)
 	if err != nil {
 		return v // the run will say it
@@ -123,9 +124,9 @@ func newView(j job) *view {
 			}
 		}
 		if j.plan.Find != nil {
-			e := estimateSearches(j.plan, d, j.done, j.plugins.traits().scale)
-			f.total = f.done + max(1, e.probes)
-			f.left = e.took.Seconds()
+			s := j.searchingFor(d)
+			v.searches[d.ID] = s
+			f.total, f.left = s.left(f.done)
 		}
 		v.run.total, v.run.done, v.run.left = v.run.total+f.total, v.run.done+f.done, v.run.left+f.left
 	}
@@ -155,6 +156,7 @@ func (v *view) follow(e event.Event, now time.Time) {
 			l.progress, l.recent, l.did = nil, nil, 0
 			l.key = rundir.Key{Cell: e.Cell, Trial: e.Trial}
 			if l.trial = v.trials[l.key]; l.trial != nil {
+				l.trial = v.searches[e.Deployment].longer(l.key, l.trial)
 				v.forecast(l).measures(now)
 				v.run.measures(now)
 			}
@@ -190,7 +192,7 @@ func (v *view) committed(e event.Event, now time.Time) {
 	key := rundir.Key{Cell: e.Cell, Trial: e.Trial}
 	seconds := 0.0
 	if t := v.trials[key]; t != nil {
-		seconds = t.seconds
+		seconds = v.searches[e.Deployment].longer(key, t).seconds
 	}
 	delete(v.trials, key)
 	if lane := v.lanes[e.Deployment]; lane != nil {
@@ -203,7 +205,15 @@ func (v *view) committed(e event.Event, now time.Time) {
 	if f := v.deployments[e.Deployment]; f != nil {
 		f.done++
 		f.total = max(f.total, f.done)
-		f.left, f.past, f.seen = f.left-seconds, f.past+seconds, now
+		before := f.left - seconds
+		f.left, f.past, f.seen = before, f.past+seconds, now
+		if s := v.searches[e.Deployment]; s != nil {
+			s.ended(key, e.Outcome)
+			total := f.total
+			f.total, f.left = s.left(f.done)
+			v.run.left += f.left - before
+			v.run.total = max(v.run.done, v.run.total+f.total-total)
+		}
 	}
 	if l := v.line(e.Deployment); l != nil {
 		l.trial, l.progress, l.recent, l.did = nil, nil, nil, 0
@@ -305,7 +315,7 @@ func (l *liveLine) details(now time.Time) []string {
 		return list
 	}
 	done := fmt.Sprintf("%d requests", p.Done)
-	if l.trial != nil && l.trial.requests > 0 {
+	if l.trial != nil && p.Done <= l.trial.requests { // an open loop sends more, while it begins
 		done = fmt.Sprintf("%d/%d requests", p.Done, l.trial.requests)
 	}
 	var list []string
