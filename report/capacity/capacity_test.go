@@ -77,6 +77,26 @@ func TestItems(t *testing.T) {
 	}
 }
 
+// What the latencies are at lighter loads stands beside the answer, of loads that were tried.
+func TestItems_lighter(t *testing.T) {
+	t.Parallel()
+	r := reporttest.Searched{
+		Axis: "request_rate", GPU: "l4", Levels: search.Levels{8, 9, 10, 11}, MaxProbes: 80, Edges: []float64{11},
+		Row: func(level float64, _ int, _ bool) result.Row {
+			return result.Row{"p95_ttft_ms": 10 * level, "p95_tpot_ms": 2 * level}
+		},
+	}.Run()
+	a := Of(r)[0]
+	want := "at 8 req/s (80 % of it) p95 TTFT 80 ms, p95 TPOT 16 ms; at 9 req/s (90 % of it) p95 TTFT 90 ms, p95 TPOT 18 ms"
+	if got := a.lighter(); got != want {
+		t.Errorf("%q, want %q, after %v", got, want, a.Levels())
+	}
+	*a.Capacity = 100
+	if got := a.lighter(); got != "" {
+		t.Errorf("of loads far away: %q", got)
+	}
+}
+
 // A search that has not decided all loads says between which it has, also if it has not ended.
 func TestItems_open(t *testing.T) {
 	t.Parallel()

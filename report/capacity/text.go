@@ -132,6 +132,9 @@ func (a *Answer) below() []string {
 			lines = append(lines, text)
 		}
 	}
+	if text := a.lighter(); text != "" {
+		lines = append(lines, text)
+	}
 	if text := a.between(); text != "" {
 		lines = append(lines, text)
 	}
@@ -226,6 +229,36 @@ func (a *Answer) carried() string {
 		parts = append(parts, fmt.Sprintf(f.text, figure))
 	}
 	return strings.Join(parts, ", ")
+}
+
+// lighter are the latencies at the loads that were tried next to 80 and 90 % of the certified one,
+// no further than a tenth of it below; "" if none was tried there.
+func (a *Answer) lighter() string {
+	if a.Capacity == nil {
+		return ""
+	}
+	var parts []string
+	last := 0.0
+	for _, share := range []float64{0.8, 0.9} {
+		load := 0.0
+		for _, l := range a.Levels() {
+			if of := l.Load / *a.Capacity; of <= share+1e-9 && of >= share-0.1 {
+				load = l.Load
+			}
+		}
+		row := mean(rows(valid(at(a.Of, load))), []string{col.P95TTFTMs, col.P95TPOTMs, col.P95E2EMs})
+		var figures []string
+		for _, f := range []struct{ column, name string }{{col.P95TTFTMs, "TTFT"}, {col.P95TPOTMs, "TPOT"}, {col.P95E2EMs, "E2E"}} {
+			if v, ok := row.Number(f.column); ok {
+				figures = append(figures, "p95 "+f.name+" "+humanize.Figure(v)+" ms")
+			}
+		}
+		if load > last && len(figures) > 0 {
+			parts = append(parts, fmt.Sprintf("at %s (%.0f %% of it) %s", a.Load(load), 100*load / *a.Capacity, strings.Join(figures, ", ")))
+			last = load
+		}
+	}
+	return strings.Join(parts, "; ")
 }
 
 // failed says what fails at the load above.
