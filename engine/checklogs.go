@@ -17,7 +17,7 @@ var needs = map[string]string{loglines.Alias: "alias", loglines.Picked: "decode_
 // logs checks what a profile says of single lines.
 func (c *checker) logs() {
 	logs := &c.p.Logs
-	if len(logs.Events) > maxEvents || len(logs.Noise) > maxEvents || len(logs.Times) > maxEvents {
+	if len(logs.Events) > maxEvents || len(logs.Compiling) > maxEvents || len(logs.Noise) > maxEvents || len(logs.Times) > maxEvents {
 		c.fail(at("logs"), "more than %d patterns of one kind", maxEvents)
 		return
 	}
@@ -29,11 +29,13 @@ func (c *checker) logs() {
 			c.fail(at("logs", "times", i, "layout"), "layout is missing")
 		}
 	}
-	for i, n := range logs.Noise {
-		if n.Match == "" {
-			c.fail(at("logs", "noise", i, "match"), "it matches every line")
+	for kind, list := range map[string][]loglines.Noise{"noise": logs.Noise, "compiling": logs.Compiling} {
+		for i, n := range list {
+			if n.Match == "" {
+				c.fail(at("logs", kind, i, "match"), "it matches every line")
+			}
+			c.expression(at("logs", kind, i, "match"), n.Match)
 		}
-		c.expression(at("logs", "noise", i, "match"), n.Match)
 	}
 	groups, names := map[string]bool{}, map[string]bool{}
 	for i := range logs.Events {

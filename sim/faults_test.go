@@ -13,6 +13,7 @@ import (
 	"sweep.dev/sweep/internal/exposition"
 	"sweep.dev/sweep/internal/polltest"
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/sim/core"
 	"sweep.dev/sweep/sim/server"
 )
 
@@ -298,17 +299,41 @@ func TestFaults_steps(t *testing.T) {
 		if err := f.Set(tt.fault); err != nil {
 			t.Fatal(err)
 		}
-		stretch, busy := f.Stretch(), tt.busy
+		stretch, busy := f.Stretch(nil), tt.busy
 		for i, want := range tt.want {
-			got := stretch(busy, 10*ms)
+			got := stretch(busy, core.Step{Cost: core.Cost{Total: 10 * ms}})
 			if diff := got - want; diff < -ms/100 || diff > ms/100 {
 				t.Errorf("%s after %v, step %d: %v, want %v", tt.fault, tt.busy, i+1, got, want)
 			}
 			busy += got
 		}
 	}
-	if (&server.Faults{}).Stretch() != nil {
+	if (&server.Faults{}).Stretch(nil) != nil {
 		t.Error("without a fault, steps are changed")
+	}
+}
+
+// Each size of a batch is compiled once, in one to three times the time of the fault, and said
+// after it, unless that is to be quiet.
+func TestFaults_compile(t *testing.T) {
+	for fault, logged := range map[string]int{"compile=1s": 2, "compile=1s:quiet": 0} {
+		f, told := &server.Faults{}, 0
+		if err := f.Set(fault); err != nil {
+			t.Fatal(err)
+		}
+		stretch := f.Stretch(func(int) { told++ })
+		for i, c := range []struct {
+			decode, prefill int
+			stalls          bool
+		}{{4, 0, true}, {4, 0, false}, {5, 0, false}, {5, 200, true}, {7, 255, false}, {0, 0, true}} {
+			got := stretch(0, core.Step{Cost: core.Cost{Total: 10 * time.Millisecond}, Decode: c.decode, Prefill: c.prefill}) - 10*time.Millisecond
+			if stalls := got > 0; stalls != c.stalls || got > 3*time.Second || got%time.Second != 0 {
+				t.Errorf("%s: step %d takes %v more", fault, i, got)
+			}
+		}
+		if told != logged {
+			t.Errorf("%s: %d kernels were logged, want %d", fault, told, logged)
+		}
 	}
 }
 

@@ -197,7 +197,7 @@ func (f *flags) state(cfg *core.Config) *dialect.State {
 func serve(ctx context.Context, f *flags, cfg *core.Config, log *logger, requests *server.RequestLog, l net.Listener) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	cfg.Stretch = f.faults.Stretch()
+	cfg.Stretch = f.faults.Stretch(func(n int) { log.warnf("Triton kernel JIT compilation during inference: _fwd_kernel_%d", n) })
 	engine := live.New(*cfg, f.timeScale, f.dialect.API.Bounds(cfg.MaxModelLen))
 	s := server.New(server.Config{
 		Dialect: f.dialect, Settings: f.settings, Core: *cfg, Model: f.model, Served: f.served, APIKey: f.apiKey,

@@ -21,6 +21,9 @@ type Logs struct {
 	Times []Time `yaml:"times,omitempty" doc:"How the engine writes the time of a line."`
 	// Noise are lines that a view leaves out, and counts.
 	Noise []Noise `yaml:"noise,omitempty" doc:"Lines that a view of the logs leaves out, and counts."`
+	// Compiling are lines of an engine that compiles a kernel, or has done so, or tunes one.
+	// Most say so afterwards, and once for each kernel: that there is none proves nothing.
+	Compiling []Noise `yaml:"compiling,omitempty" doc:"Lines that say that a kernel was compiled or tuned: with a stall of all streams they make a trial INVALID (compiling)."`
 	// Links are groups of the events' expressions whose values must agree in all events
 	// of a request.
 	Links []string `yaml:"links,omitempty" doc:"Groups of the events whose values agree in all events of one request."`
@@ -38,6 +41,9 @@ func (l *Logs) From(part *Logs) {
 	}
 	if l.Noise == nil {
 		l.Noise = part.Noise
+	}
+	if l.Compiling == nil {
+		l.Compiling = part.Compiling
 	}
 	if l.Links == nil {
 		l.Links = part.Links

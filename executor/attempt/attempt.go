@@ -172,7 +172,10 @@ func (a *Attempt) Run(ctx context.Context) (err error) {
 		{"reset", 2 * ask.Timeout, a.reset},
 		{"warm up pairs", 0, func(ctx context.Context) error { return a.warmPairs(ctx, driver) }},
 		{"warm up", 0, func(ctx context.Context) error { return a.warmUp(ctx, driver) }},
-		{"measure", 0, func(measuring context.Context) error { return a.measure(measuring, ctx, driver) }},
+		{"measure", 0, func(measuring context.Context) error {
+			a.logs.Begin()
+			return a.measure(measuring, ctx, driver)
+		}},
 	})
 }
 

@@ -92,6 +92,7 @@ func (a *Attempt) measured(extra bool) (m outcome.Measured, err error) {
 			m.Claimed = &claimed
 		}
 	}
+	m.Compiled = a.logs.Compiled()
 	var ways *serverlog.Ways
 	if m.Routing, ways, err = a.logs.Routing(a.requestID()); err != nil {
 		return m, fmt.Errorf("which worker served what: %w", err)

@@ -22,7 +22,7 @@ func evidence(row result.Row, t *Trial, m *Measured, drifts timeline.Drifts) val
 	e := validity.Evidence{
 		Row: row, Requests: m.Requests, Health: m.Health, Told: m.Notes,
 		Open: l.Open(), MaxInFlight: l.MaxInFlight, Exact: l.Output == plan.OutputExact, Warmup: warmup(l),
-		Shared: m.Shared, MayKnow: m.MayKnow, Moves: moves(t, row), Unrepresentative: t.Plan.Unrepresentative(t.Cell),
+		Shared: m.Shared, MayKnow: m.MayKnow, Moves: moves(t, row), Compiled: m.Compiled, Unrepresentative: t.Plan.Unrepresentative(t.Cell),
 	}
 	e.Server, e.Thefts = looks(m.Samples)
 	for name, d := range map[string]timeline.Drift{"TTFT": drifts.TTFT, "TPOT": drifts.TPOT, "throughput": drifts.Throughput} {

@@ -74,6 +74,7 @@ type Measured struct {
 	Ended    stopping.Decision  // why the load ended
 	Stolen   *float64           // share of the CPU time that a hypervisor gave to others; nil: not known
 	Claimed  *float64           // output in tokens per second, as the servers' logs say; nil: they do not
+	Compiled string             // line of a server's log that says that it compiled a kernel under the load; "" for none
 	Routing  *serverlog.Routing // nil: not known which worker served what
 	Shared   *float64           // largest share of the prompts that a prefix cache can know by the load itself; nil: not judged
 	MayKnow  bool               // an earlier run may have left the prompts in the server's prefix cache

@@ -27,6 +27,7 @@ type Logs struct {
 	server  *serving.Server
 	profile *engine.Profile
 	from    map[string]int64 // where each log stood at the mark, by its path
+	load    map[string]int64 // where it stood as the load began
 }
 
 // New are the logs from their beginning.
@@ -35,12 +36,20 @@ func New(s *serving.Server, p *engine.Profile) *Logs { return &Logs{server: s, p
 // Mark moves the mark to where the logs stand now.
 func (l *Logs) Mark(ctx context.Context) {
 	l.CatchUp(ctx)
-	l.from = map[string]int64{}
+	l.from = l.sizes()
+}
+
+// Begin notes where the logs stand as the load begins.
+func (l *Logs) Begin() { l.load = l.sizes() }
+
+func (l *Logs) sizes() map[string]int64 {
+	sizes := map[string]int64{}
 	for _, f := range l.files() {
 		if st, err := os.Stat(f.path); err == nil {
-			l.from[f.path] = st.Size()
+			sizes[f.path] = st.Size()
 		}
 	}
+	return sizes
 }
 
 // CatchUp brings our copies of the logs of servers elsewhere up to date. It takes

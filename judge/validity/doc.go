@@ -45,6 +45,9 @@ type Evidence struct {
 	// Figures returns the figures of the trial and what its objectives come to, moved by a
 	// shift; nil of those as they were measured. Nil: nothing is known of them.
 	Figures func(*summary.Shift) (result.Row, []result.SLOResult)
+	// Compiled is a line of the server's log that says that it compiled a kernel under the
+	// load; "" for none.
+	Compiled string
 	// Drifts are the trends over the plateau.
 	Drifts []Drift
 	// Ceiling is what the client carries by calibration, in chunks per second; 0

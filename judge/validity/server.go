@@ -2,6 +2,7 @@ package validity
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -26,16 +27,36 @@ const (
 // serverStalled is the remark on the longest time in which no stream got a
 // chunk. The client must have run in it, so that the silence is not its own.
 func serverStalled(e *Evidence, _ bounds.Bounds) (result.Finding, bool) {
-	bound := max(stallFloor, e.ofGap(stallGaps))
-	at, silent, streams := silence(e.Requests, bound)
-	if silent <= bound || 2*e.Health.MaxGap > silent {
+	text, ok := e.stalled()
+	if !ok || e.Compiled != "" {
 		return fine()
 	}
 	if _, stopped := serverStopped(e, bounds.Bounds{}); stopped {
 		return fine() // that is the reason, and it is reported
 	}
-	return found(finding.ServerStalled, "at %.1f s no stream got a chunk for %s, with %d in flight (bound %s), while the client ran: the engine or a proxy before it stalled; look at its log, and at the p99 of the gaps",
-		at.Seconds(), short(silent), streams, short(bound))
+	return found(finding.ServerStalled, "%s: the engine or a proxy before it stalled; it may have compiled a kernel, which a rerun on the same server would tell, as it compiles each once; look at its log, and at the p99 of the gaps", text)
+}
+
+// compiling is the reason that the engine compiled a kernel under the load: all streams were
+// silent, and its log says why. The silence alone is worth a remark, as a prefill that is not
+// split, or a collective that waits, looks the same; and a kernel that was compiled without one
+// took nobody's time.
+func compiling(e *Evidence, _ bounds.Bounds) (result.Finding, bool) {
+	text, ok := e.stalled()
+	if !ok || e.Compiled == "" {
+		return fine()
+	}
+	return found(finding.Compiling, "%s, and the engine's log says that it compiled (%q): warm up at the loads of the plan, so that each size of a batch has its kernels", text, e.Compiled)
+}
+
+// stalled describes the longest silence of all streams while the client ran.
+func (e *Evidence) stalled() (text string, ok bool) {
+	bound := max(stallFloor, e.ofGap(stallGaps))
+	at, silent, streams := silence(e.Requests, bound)
+	if silent <= bound || 2*e.Health.MaxGap > silent {
+		return "", false
+	}
+	return fmt.Sprintf("at %.1f s no stream got a chunk for %s, with %d in flight (bound %s), while the client ran", at.Seconds(), short(silent), streams, short(bound)), true
 }
 
 // silence is the longest time, above a bound, in which all streams between their

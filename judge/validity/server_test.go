@@ -46,6 +46,40 @@ func TestRemarks_serverStalled(t *testing.T) {
 	}
 }
 
+// A silence has the name of a compilation with a line of the log that says so, and neither has
+// it alone.
+func TestJudge_compiling(t *testing.T) {
+	const line = "WARNING Triton kernel JIT compilation during inference: _fwd_kernel"
+	for _, c := range []struct {
+		name    string
+		gap     int32
+		line    string
+		client  time.Duration
+		reason  bool
+		stalled bool
+	}{
+		{"a silence and a line", 1150, line, 0, true, false},
+		{"a silence alone", 1150, "", 0, false, true},
+		{"a line alone", 20, line, 0, false, false},
+		{"the client stood still", 1150, line, time.Second, false, false},
+	} {
+		e := clean()
+		e.Health.MaxGap, e.Compiled = c.client, c.line
+		for i := range e.Requests[2:4] {
+			r := &e.measured()[i]
+			r.Sent, r.ChunkUS = 0, []int32{300_000, 20_000, c.gap * 1000, 20_000}
+		}
+		e.Requests = e.Requests[:4]
+		why, said := reasons(*e, strict()), Remarks(*e, strict())
+		if got := len(why) == 1 && why[0].Code == finding.Compiling && strings.Contains(why[0].Text, "warm up at the loads of the plan"); got != c.reason || len(why) > 1 {
+			t.Errorf("%s: %+v", c.name, why)
+		}
+		if got := len(said) == 1 && said[0].Code == finding.ServerStalled && strings.Contains(said[0].Text, "may have compiled"); got != c.stalled || len(said) > 1 {
+			t.Errorf("%s: remarks %+v", c.name, said)
+		}
+	}
+}
+
 // As long as one stream is served, a server does not stand still.
 func TestSilence_overlap(t *testing.T) {
 	stream := func(sent time.Duration, ms ...int32) result.Request {

@@ -8,6 +8,7 @@ var (
 	TimeScaled          = Code{"time_scaled"}
 	EngineRestarted     = Code{"engine_restarted"}
 	ServerStopped       = Code{"server_stopped"}
+	Compiling           = Code{"compiling"}
 	ErrorRate           = Code{"error_rate"}
 	ScheduleLag         = Code{"schedule_lag"}
 	OutputLength        = Code{"output_length"}
@@ -124,6 +125,11 @@ var reasons = []Fact{
 		"find what stopped it or took its CPU, and run the cell again",
 	},
 	{
+		Compiling, "the engine compiled kernels under the load",
+		"all streams were silent at once, and a line of its log says so; most engines compile a kernel at the first use of a size of a batch. A silence without such a line is the finding `server_stalled`",
+		"warm up at the loads of the plan (`load.warmup`), so that each size has its kernels, and run the cell again on the same server",
+	},
+	{
 		ErrorRate, "too many requests failed", "the bound is `max_error_rate`, and the text has the commonest error",
 		"lower the load; `sweep cells DIR CELL` has the error; raise `timeouts.request`, or raise `validity.max_error_rate` if failures are what you measure",
 	},
@@ -232,7 +238,7 @@ var remarks = []Fact{
 	},
 	{
 		ServerStalled, "no stream got a chunk for 20 median gaps (100 ms at least) while the client ran", "",
-		"look at the server's log and at proxies before it; the p99 of the gaps includes the stall, as users see it",
+		"look at the server's log and at proxies before it; it may have compiled a kernel, and a rerun decides: a kernel is compiled once; the p99 of the gaps includes the stall, as users see it",
 	},
 	{
 		ColdConnections, "more than 5 % of the requests waited for a connection to be opened", "",

@@ -370,11 +370,11 @@ func BenchmarkStep(b *testing.B) {
 // by as much.
 func TestStretch(t *testing.T) {
 	plain, slow := config(t, nil), config(t, nil)
-	slow.Stretch = func(busy, total time.Duration) time.Duration {
+	slow.Stretch = func(busy time.Duration, step Step) time.Duration {
 		if busy == 0 {
-			return total
+			return step.Total
 		}
-		return total + time.Second
+		return step.Total + time.Second
 	}
 	load := []arrival{{prompt: prompt(1, 64), out: 5}}
 	a, b := play(t, New(plain), load)[0], play(t, New(slow), load)[0]

@@ -104,9 +104,9 @@ type Config struct {
 
 	Seed   uint64
 	Jitter float64
-	// Stretch returns how long a step takes that would take total, on a GPU that has
-	// been busy for so long: for simulated faults. If it is nil, a step takes total.
-	Stretch func(busy, total time.Duration) time.Duration
+	// Stretch returns how long a step takes that would take its total, on a GPU that has
+	// been busy for so long: for simulated faults. If it is nil, a step takes its total.
+	Stretch func(busy time.Duration, step Step) time.Duration
 }
 
 // KVTokens is the capacity of the cache in tokens.

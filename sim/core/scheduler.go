@@ -182,7 +182,7 @@ func (e *Engine) Begin(now time.Duration) (Step, bool) {
 		e.step.Total = time.Duration(float64(e.step.Total) * math.Exp(e.cfg.Jitter*e.rand.NormFloat64()))
 	}
 	if e.cfg.Stretch != nil {
-		e.step.Total = e.cfg.Stretch(e.busy, e.step.Total)
+		e.step.Total = e.cfg.Stretch(e.busy, e.step)
 	}
 	e.busy += e.step.Total
 	e.step.End = now + e.step.Total

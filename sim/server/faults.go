@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/bits"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	"sweep.dev/sweep/sim/core"
 )
 
 // Faults are the simulated faults of a server. The zero value has none.
@@ -26,6 +29,8 @@ type Faults struct {
 	pauseEach time.Duration
 	spike     time.Duration // longer is a step
 	spikeEach int           // steps
+	compile   time.Duration // longer is the first step of its size
+	quiet     bool          // nothing is logged of it
 	leak      float64       // share by which steps get longer in a minute
 	hot       time.Duration // until clocks fall
 	slower    float64       // by how much; 0 is never
@@ -120,6 +125,14 @@ var FaultKinds = []FaultKind{
 			return err
 		}
 		f.spikeEach, err = positive(n)
+		return err
+	}},
+	{"compile=TIME", "the first step of each size of a batch compiles a kernel for TIME, two or three times that for some, and logs it; with compile=TIME:quiet it does not", func(f *Faults, v string) (err error) {
+		t, how, _ := strings.Cut(v, ":")
+		if f.quiet = how == "quiet"; how != "" && !f.quiet {
+			return fmt.Errorf("want quiet, not %q", how)
+		}
+		f.compile, err = duration(t, 1)
 		return err
 	}},
 	{"every=N", "the faults below hit only each N-th request", func(f *Faults, v string) (err error) { f.every, err = positive(v); return err }},
@@ -238,14 +251,21 @@ func (f *Faults) Set(list string) error {
 	return nil
 }
 
-// Stretch returns how the faults change the length of a step; nil if they do not.
-func (f *Faults) Stretch() func(busy, total time.Duration) time.Duration {
-	if f.leak == 0 && f.slower == 0 && f.pause == 0 && f.spike == 0 {
+// A size is what an engine has kernels for: the sequences that decode, and the tokens of
+// prompts, each rounded up to a power of two.
+type size struct{ decode, prefill int }
+
+func sizeOf(s core.Step) size { return size{bits.Len(uint(s.Decode)), bits.Len(uint(s.Prefill))} }
+
+// Stretch returns how the faults change the length of a step; nil if they do not. compiled gets
+// the number of each kernel, once it is compiled.
+func (f *Faults) Stretch(compiled func(n int)) func(busy time.Duration, step core.Step) time.Duration {
+	if f.leak == 0 && f.slower == 0 && f.pause == 0 && f.spike == 0 && f.compile == 0 {
 		return nil
 	}
-	steps := 0
-	return func(busy, total time.Duration) time.Duration {
-		long := float64(total) * (1 + f.leak*busy.Minutes())
+	steps, known, under := 0, map[size]bool{}, false
+	return func(busy time.Duration, step core.Step) time.Duration {
+		long := float64(step.Total) * (1 + f.leak*busy.Minutes())
 		if f.hotAt(busy) {
 			long *= f.slower
 		}
@@ -255,6 +275,13 @@ func (f *Faults) Stretch() func(busy, total time.Duration) time.Duration {
 		}
 		if steps++; f.spike > 0 && steps%f.spikeEach == 0 {
 			out += f.spike
+		}
+		if under && !f.quiet {
+			compiled(len(known))
+		}
+		if under = f.compile > 0 && !known[sizeOf(step)]; under {
+			known[sizeOf(step)] = true
+			out += f.compile * time.Duration(1+len(known)%3)
 		}
 		return out
 	}

@@ -102,8 +102,8 @@ func (e Engine) config(seed uint64) (*core.Config, error) {
 		return nil, err
 	}
 	slower := cmp.Or(e.Slower, 1)
-	cfg.Stretch = func(busy, total time.Duration) time.Duration {
-		total = time.Duration(slower * float64(total))
+	cfg.Stretch = func(busy time.Duration, step core.Step) time.Duration {
+		total := time.Duration(slower * float64(step.Total))
 		if e.Stretch != nil {
 			total = e.Stretch(busy, total)
 		}
