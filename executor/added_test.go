@@ -100,7 +100,7 @@ func TestSkipDecided(t *testing.T) {
 }
 
 // TestClaim holds that a trial that is added gets prompts of its own, after those of all
-// others, and is refused where there are none.
+// others, and is refused if there are none.
 func TestClaim(t *testing.T) {
 	t.Parallel()
 	texts := make([]string, 20)

@@ -103,8 +103,8 @@ func (v *View) Spots() []draw.Item {
 	return items
 }
 
-// A contest is servers that were given the same work.
-type contest struct {
+// A race is servers that were given the same work.
+type race struct {
 	work  string
 	sides []string // with what each is known to give, and what keeps that from being decided
 	spots []string // of those whose best load is decided
@@ -122,15 +122,15 @@ func (v *View) Headlines() (open, spots []string) {
 	for _, p := range v.Set.Points {
 		cells[About(p.Cell)] = p.Cell
 	}
-	var order []*contest
-	contests := map[string]*contest{}
+	var order []*race
+	races := map[string]*race{}
 	for _, c := range v.Set.Answers(conclude.AskSweetSpot, conclude.AskBest) {
 		cell := cells[c.About]
 		work := cell.Text(func(s conclude.Setting) bool { return !s.Server && !s.Amount })
-		k := contests[work]
+		k := races[work]
 		if k == nil {
-			k = &contest{work: work}
-			contests[work], order = k, append(order, k)
+			k = &race{work: work}
+			races[work], order = k, append(order, k)
 		}
 		side := func(value float64, why string) {
 			k.sides = append(k.sides, fmt.Sprintf("%s (%s %s%s)", cell.ServerText(), c.Measure.Show(value), conclude.Rates[c.Measure.ID()], why))
