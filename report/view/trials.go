@@ -135,8 +135,11 @@ func stand(trials []Told) string {
 		name    string
 		columns []string
 	}{
-		{"TTFT", []string{col.P50TTFTMs, col.P95TTFTMs}}, {"TPOT", []string{col.P50TPOTMs, col.P95TPOTMs}}, {"E2E", []string{col.P50E2EMs, col.P95E2EMs}},
-		{"tokens/s", []string{col.ThroughputTokS}}, {"requests/s", []string{col.RequestThroughput}},
+		{"TTFT", []string{col.P50TTFTMs, col.P95TTFTMs}},
+		{"TPOT", []string{col.P50TPOTMs, col.P95TPOTMs}},
+		{"E2E", []string{col.P50E2EMs, col.P95E2EMs}},
+		{"tokens/s", []string{col.ThroughputTokS}},
+		{"requests/s", []string{col.RequestThroughput}},
 	} {
 		bad := slices.ContainsFunc(trials, func(t Told) bool {
 			row := t.Outcome.Row

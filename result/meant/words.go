@@ -35,8 +35,11 @@ var settings = [...]word{
 
 // Keys that a plan had, with what to write instead.
 var gone = [...]word{
-	{"", "validity.max_schedule_lag validity.max_client_cpu validity.max_client_lag validity.max_stall validity.max_coalesced validity.max_loop",
-		"leave it out: what a client does late now decides by how far it may have moved each figure, more than 5 % (of TTFT and E2E more than 2 ms too) being INVALID; max_moved is that share"},
+	{
+		"",
+		"validity.max_schedule_lag validity.max_client_cpu validity.max_client_lag validity.max_stall validity.max_coalesced validity.max_loop",
+		"leave it out: what a client does late now decides by how far it may have moved each figure, more than 5 % (of TTFT and E2E more than 2 ms too) being INVALID; max_moved is that share",
+	},
 }
 
 // Kinds of parallelism, as the profiles of engines have them.
