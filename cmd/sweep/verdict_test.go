@@ -66,7 +66,7 @@ func TestVerdict(t *testing.T) {
 	} {
 		var out strings.Builder
 		a := &app{err: &out}
-		err := a.verdict(madeUp(backends.Factory{}), &report.Run{}, c.rep, c.err)
+		err := a.verdict(madeUp(backends.Factory{}), &report.Run{State: &rundir.State{}}, c.rep, c.err)
 		if got := exitCode(err); got != c.code {
 			t.Errorf("%s: exit %d, want %d", c.name, got, c.code)
 		}

@@ -212,7 +212,7 @@ func TestAnswers_notMonotone(t *testing.T) {
 }
 
 // A load that is left open is not taken for one that fails: the search goes on beside it, and
-// says from where to where nothing is decided, and what would.
+// says between which loads nothing is decided, and what would.
 func TestAnswers_open(t *testing.T) {
 	t.Parallel()
 	s := settings(1)
@@ -576,7 +576,7 @@ func TestAnswers_errors(t *testing.T) {
 		near, hard int // answers that are near the capacity, and loads above it that one trial each finds
 	}{
 		{deff: 1, near: 97, hard: 5},
-		{deff: 5, near: 85, hard: 20},
+		{deff: 5, near: 80, hard: 20}, // of trials that differ by more than chance a look needs more
 	} {
 		const most = 1
 		above, near, unsure := 0, 0, 0

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync"
 
 	"sweep.dev/sweep/result"
 )
@@ -245,14 +246,14 @@ func sweetest(cells []*cell, f figure, may func(*cell) bool) (spot *cell, maybe 
 }
 
 // quantiles are those of Student's t that were asked for.
-var quantiles = map[string]float64{}
+var quantiles sync.Map
 
 // student is the p-quantile of Student's t: with t = sqrt(df) tan(x) its share up to x is
 // the integral of cos(x)^(df-1), which Simpson's rule takes.
 func student(p, df float64) float64 {
 	key := fmt.Sprint(p, " ", df)
-	if v, ok := quantiles[key]; ok {
-		return v
+	if v, ok := quantiles.Load(key); ok {
+		return v.(float64)
 	}
 	a, _ := math.Lgamma((df + 1) / 2)
 	b, _ := math.Lgamma(df / 2)
@@ -278,6 +279,6 @@ func student(p, df float64) float64 {
 		}
 	}
 	v := math.Sqrt(df) * math.Tan((low+high)/2)
-	quantiles[key] = v
+	quantiles.Store(key, v)
 	return v
 }

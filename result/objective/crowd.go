@@ -17,8 +17,10 @@ const (
 	// crowdShare is the part of the design effect of the requests in flight that values have
 	// at least which look independent.
 	crowdShare = 0.4
-	// crowdNear is how near its limit a percentile is, as a logarithm, that has all of it.
-	crowdNear = 0.3
+	// crowdNear is how near its limit a percentile is, as a logarithm, that has all of it, if it
+	// is one below crowdBelow. The design effect of a high one at its limit is enough.
+	crowdNear  = 0.3
+	crowdBelow = 0.9
 )
 
 // A flight is when a request was sent and when it ended, and whether its values count.
@@ -60,9 +62,9 @@ func crowdOf(flights []flight) float64 {
 	return max(1, inflated(series))
 }
 
-// crowded raises the design effects of a part to what a crowd asks for. Values of which a
+// flown raises the design effects of a part to what a crowd asks for. Values of which a
 // request has several are left alone: their own order has what a crowd does to them.
-func (o *ordered) crowded(p *result.SLOPart, w way, crowd float64) {
+func (o *ordered) flown(p *result.SLOPart, w way, crowd float64) {
 	if crowd <= 1 || len(o.values) < minValues || w.latency == "" || w.latency == "itl" || w.latency == "icl" {
 		return
 	}
@@ -70,7 +72,7 @@ func (o *ordered) crowded(p *result.SLOPart, w way, crowd float64) {
 	if o.independent {
 		least += crowdShare * (crowd - 1)
 	}
-	if math.Abs(math.Log(w.limit/result.Quantile(o.sorted, w.quantile))) < crowdNear {
+	if w.quantile < crowdBelow && math.Abs(math.Log(w.limit/result.Quantile(o.sorted, w.quantile))) < crowdNear {
 		least = crowd
 	}
 	least = min(least, float64(len(o.values)))

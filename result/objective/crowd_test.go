@@ -43,7 +43,7 @@ func TestDecide_crowd(t *testing.T) {
 		Of(requests, summary.Options{Open: open, Span: span}).Decide(&p, nil, []Comparison{{Column: column, Op: "<", Limit: limit}}, Confidence)
 		return p.Deff
 	}
-	closed, far, near := deff(false, "p95_e2e_ms", 2000), deff(true, "p95_e2e_ms", 2000), deff(true, "p95_e2e_ms", 1200)
+	closed, far, near := deff(false, "p50_e2e_ms", 2000), deff(true, "p50_e2e_ms", 2000), deff(true, "p50_e2e_ms", 1200)
 	if closed > 4 || far < 2*closed || near < 2*far {
 		t.Errorf("design effects: closed %.1f, far from the limit %.1f, near it %.1f", closed, far, near)
 	}
@@ -51,7 +51,7 @@ func TestDecide_crowd(t *testing.T) {
 		t.Errorf("of an error rate: %.1f", rate)
 	}
 	// While the load goes on, the same rule says whether it may end.
-	w := NewWatch([]Watched{{Parts: [][]Comparison{{{Column: "p95_e2e_ms", Op: "<", Limit: 1200}}}, Confidence: Confidence}}, true)
+	w := NewWatch([]Watched{{Parts: [][]Comparison{{{Column: "p50_e2e_ms", Op: "<", Limit: 1100}}}, Confidence: Confidence}}, true)
 	for i := range requests {
 		w.Add(&requests[i])
 	}

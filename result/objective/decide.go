@@ -227,6 +227,10 @@ func pool(trials []result.SLOPart) result.SLOPart {
 	return p
 }
 
+// differ is by how many standard errors the shares of trials scatter more than their values
+// explain before they are taken to differ: launches do by far more.
+const differ = 1.5
+
 // between returns how many independent values the shares of trials are worth that differ by
 // more than the values within each explain, as those of launches do: infinitely many if they
 // do not.
@@ -240,7 +244,7 @@ func between(trials []result.SLOPart) float64 {
 		away := float64(t.Over)/float64(t.N) - mean
 		variance += away * away / (k - 1)
 	}
-	if single := mean * (1 - mean); variance > single*k/effective*(1+suspect*math.Sqrt(2/(k-1))) {
+	if single := mean * (1 - mean); variance > single*k/effective*(1+differ*math.Sqrt(2/(k-1))) {
 		wider := quantile.Student(marginConfidence, k-1) / quantile.Normal(marginConfidence)
 		return single * k / (variance * wider * wider)
 	}

@@ -133,7 +133,7 @@ func (w way) weigh(p *result.SLOPart, values []float64, op string, crowd float64
 	p.Allowed = 1 - w.quantile
 	p.N, p.Over = count(values, over)
 	p.Deff, p.LimitDeff = o.effect(over)
-	o.crowded(p, w, crowd)
+	o.flown(p, w, crowd)
 	if w.latency != "" && w.limit > 0 {
 		o.away(p, w.quantile, w.limit)
 	}
