@@ -16,6 +16,7 @@ import (
 	"sweep.dev/sweep/executor/serving"
 	"sweep.dev/sweep/nightly/notify"
 	"sweep.dev/sweep/report"
+	"sweep.dev/sweep/rundir"
 )
 
 const hookPlan = `version: 1
@@ -89,7 +90,7 @@ func TestVerdict_told(t *testing.T) {
 		code int
 	}{
 		{executor.Report{Left: serving.Left{Cleanup: errors.New("pod p is still there"), Spending: event.Spending{USD: 2}}}, nil, exitCleanup},
-		{executor.Report{}, &report.Run{}, exitOK},
+		{executor.Report{}, &report.Run{State: &rundir.State{}}, exitOK},
 	} {
 		var out strings.Builder
 		a := &app{err: &out}
