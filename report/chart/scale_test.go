@@ -10,8 +10,22 @@ import (
 func TestNewScale(t *testing.T) {
 	t.Parallel()
 	for _, values := range [][]float64{
-		nil, {0}, {0, 0}, {5, 5}, {-3, -3}, {1e17, 1e17}, {1e17, 1e17 + 16}, {1, math.Nextafter(1, 2)}, {-1, math.Nextafter(-1, 0)},
-		{1e300, math.Nextafter(1e300, 2e300)}, {1, 1 + 1e-9}, {0.1, 0.3}, {-2, 7}, {1e-300, 2e-300}, {math.NaN(), 4}, {math.Inf(1), 4},
+		nil,
+		{0},
+		{0, 0},
+		{5, 5},
+		{-3, -3},
+		{1e17, 1e17},
+		{1e17, 1e17 + 16},
+		{1, math.Nextafter(1, 2)},
+		{-1, math.Nextafter(-1, 0)},
+		{1e300, math.Nextafter(1e300, 2e300)},
+		{1, 1 + 1e-9},
+		{0.1, 0.3},
+		{-2, 7},
+		{1e-300, 2e-300},
+		{math.NaN(), 4},
+		{math.Inf(1), 4},
 	} {
 		for _, axis := range []Axis{{}, {Near: true}, {Log: true}} {
 			s := newScale(values, axis, 0, 100, 5)
