@@ -47,8 +47,8 @@ var faults = []fault{
 		where: remark, code: "server_stalled", says: "while the client ran", not: "client_stalled",
 		holds: func(o outcome) bool { return o.number("max_icl_ms") > 600 },
 	},
-	{name: "kernels are compiled, and its log says so", sim: "compile=700ms", where: reason, code: "compiling", says: "JIT compilation during inference", not: "server_stalled"},
-	{name: "kernels are compiled, and nothing says so", sim: "compile=700ms:quiet", where: remark, code: "server_stalled", says: "it may have compiled a kernel", not: "compiling"},
+	{name: "kernels are compiled, and its log says so", sim: "compile=700ms", set: []string{"load.requests=64", "matrix.concurrency=8"}, where: reason, code: "compiling", says: "JIT compilation during inference", not: "server_stalled"},
+	{name: "kernels are compiled, and nothing says so", sim: "compile=700ms:quiet", set: []string{"load.requests=64", "matrix.concurrency=8"}, where: remark, code: "server_stalled", says: "it may have compiled a kernel", not: "compiling"},
 	{
 		// The times of the chunks are right, and their gaps are not those of tokens.
 		name: "streams stand still, and what they missed comes at once", sim: "stall=4:300ms",
