@@ -123,7 +123,7 @@ func (n *nights) play() error {
 		}
 	}
 	step("the pod of the night is deleted")
-	err = lab.within(n.ns, 3*time.Minute, "the next night has judged the run", func() bool {
+	err = lab.within(n.ns, 6*time.Minute, "the next night has judged the run", func() bool {
 		_, err := os.Stat(filepath.Join(n.data, "quickstart.jsonl"))
 		reports, _ := filepath.Glob(filepath.Join(n.data, "runs", "*", "report.html"))
 		return err == nil && len(reports) > 0
