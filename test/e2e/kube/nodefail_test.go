@@ -112,7 +112,7 @@ func TestNode(t *testing.T) {
 	})
 	t.Run("lost", func(t *testing.T) {
 		deployed, manifested, later := stranded{ns: "lost", user: "deployer"}, stranded{ns: "lost-manifests", user: "reader"}, "lost-later"
-		deployed.plan = own.deployable(t, deployed.ns, strings.NewReplacer("namespace: NAMESPACE,", "namespace: NAMESPACE, heartbeat: 15s,", "stop: 5s", "stop: 15s").Replace(deployPlan))
+		deployed.plan = own.deployable(t, deployed.ns, strings.NewReplacer("namespace: NAMESPACE,", "namespace: NAMESPACE, heartbeat: 15s,", "stop: 5s", "stop: 1m").Replace(deployPlan))
 		manifested.plan = own.manifested(t, program(t), manifested.ns)
 		withoutGPUs(t, manifested.plan, func(text string) string { return text })
 		manifested.set = "matrix.manifest.Deployment/decode.spec.replicas=1"
