@@ -74,7 +74,7 @@ func TestEnding_refused(t *testing.T) {
 		t.Run(axis, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, always(script{after: 1, status: 503}), `matrix: {engine: sim, `+axis+`}`,
-				`load: {duration: 2m, warmup: {requests: 1}, max_tokens: 4, prompts: {input_tokens: 24}}`)
+				`load: {duration: 2m, warmup: {requests: 1}, max_tokens: 4, prompts: {input_tokens: 24}}`, `timeouts: {launch: 20s, ready: 20s, request: 20s, trial: 5m, stop: 5s}`)
 			w.must()
 			o := w.outcomes()[0]
 			want(t, "status", o.Row["status"], result.StatusFailed)
