@@ -119,7 +119,7 @@ func (a *Answer) add(t *tier, open bool, before int) int {
 	return t.best
 }
 
-// end says why a search with a certified level has ended.
+// end notes why a search with a certified level has ended.
 func (t *tier) end() {
 	switch t.best {
 	case len(t.Levels) - 1:
@@ -187,7 +187,7 @@ func (t *tier) bounds() {
 	}
 }
 
-// more is how many further requests of a level are likely to decide it, and how long they take;
+// more returns how many further requests of a level are likely to decide it, and how long they take;
 // 0 if nobody knows.
 func (t *tier) more(i int) (requests int, seconds float64) {
 	r := &t.levels[i]
@@ -208,7 +208,7 @@ func (t *tier) more(i int) (requests int, seconds float64) {
 	return requests, seconds
 }
 
-// whole is an objective over all trials of a level, those that found it included.
+// whole returns an objective over all trials of a level, those that found it included.
 func (t *tier) whole(i int) result.SLOResult {
 	r := &t.levels[i]
 	if r.broken() {

@@ -44,7 +44,7 @@ func (t *tier) confirm(candidate int) *Probe {
 	}
 }
 
-// likely says whether a level is likely certified by half of what a level may have, by the trials
+// likely reports whether a level is likely certified by half of what a level may have, by the trials
 // that found it.
 func (t *tier) likely(i int) bool {
 	kept, known := t.kept(i)
@@ -88,7 +88,7 @@ func (t *tier) above(certified int) *Probe {
 	return nil
 }
 
-// bounding is the next trial that is likely to show soon that a level above the certified one
+// bounding returns the next trial that is likely to show soon that a level above the certified one
 // fails: the level next to it by a quarter of what a level may have, and if none has failed that
 // which shows it first.
 func (t *tier) bounding() (next *Probe) {
@@ -169,7 +169,7 @@ func (t *tier) decide(i int) (verdict string, next *Probe) {
 	}
 }
 
-// begin is how long the trials before the first look at a level are together, and how long each
+// begin returns how long the trials before the first look at a level are together, and how long each
 // is, by the trial that found it.
 func (t *tier) begin(i int) (length, times int) {
 	r := &t.levels[i]
@@ -186,7 +186,7 @@ func (t *tier) begin(i int) (length, times int) {
 	return max(length, t.Trials*times), times
 }
 
-// lengthOf is how long each trial is, of as many as the first look has that are so long together.
+// lengthOf returns how long each trial is, of as many as the first look has that are so long together.
 func (t *tier) lengthOf(length int) int {
 	times := 1
 	for times < maxTimes && 2*times*t.Trials <= length {
@@ -195,7 +195,7 @@ func (t *tier) lengthOf(length int) int {
 	return times
 }
 
-// most is how long all trials of a level may be together: a quarter of what the search may have,
+// most returns how long all trials of a level may be together: a quarter of what the search may have,
 // and in any case no more than mostRequests, so that the answer depends little on how long each is.
 func (t *tier) most(i int) int {
 	most := t.MaxProbes / 4 * maxTimes
@@ -208,17 +208,17 @@ func (t *tier) most(i int) int {
 	return max(t.Trials, most)
 }
 
-// confidence is that of a look, of which each device has an equal part.
+// confidence returns that of a look, of which each device has an equal part.
 func (t *tier) confidence(look int) float64 {
 	return 1 - (1-t.Confidence)/float64(max(1, t.Devices)*look*(look+1))
 }
 
-// full says that a level has as many trials as it may have.
+// full reports whether a level has as many trials as it may have.
 func (r *level) full(t *tier) bool {
 	return len(r.all) >= min(t.MaxTrials*max(1, t.Devices), max(t.Trials, t.MaxProbes/4)+maxInvalid)
 }
 
-// upto are the first confirming trials that are so long together, and how long they are.
+// upto returns the first confirming trials that are so long together, and how long they are.
 func (r *level) upto(want int) (trials []trial, have int) {
 	for i, one := range r.confirm {
 		if have += one.times; have >= want {
@@ -228,7 +228,7 @@ func (r *level) upto(want int) (trials []trial, have int) {
 	return r.confirm, have
 }
 
-// need is how many requests decided an objective, and how many more would; 0 if nobody knows.
+// need returns how many requests decided an objective, and how many more would; 0 if nobody knows.
 func need(r result.SLOResult) (requests, more int) {
 	for _, p := range r.Parts {
 		requests = max(requests, p.Requests)

@@ -118,7 +118,7 @@ func gone(outcomes []Outcome) bool {
 	return doubt && silent(outcomes) > 2
 }
 
-// doubted is the least load that a server carried which has answered nothing twice since: a trial
+// doubted returns the least load that a server carried which has answered nothing twice since: a trial
 // of it shows whether the load is too much, or the server is gone.
 func doubted(outcomes []Outcome) (level int, ok bool) {
 	if silent(outcomes) != 2 {
@@ -268,7 +268,7 @@ type trial struct {
 	unsettled bool
 }
 
-// longer is how long the next trial of its level is: twice as long if this one was too short to
+// longer returns how long the next trial of its level is: twice as long if this one was too short to
 // show whether its load had settled.
 func (t trial) longer() int {
 	if t.unsettled {
@@ -277,7 +277,7 @@ func (t trial) longer() int {
 	return t.times
 }
 
-// of are the results of trials, and how many trials of the plan they are as long as.
+// of returns the results of trials, and how many trials of the plan they are as long as.
 func of(trials []trial) (results []result.SLOResult, length int) {
 	for _, t := range trials {
 		results, length = append(results, t.SLOResult), length+t.times
@@ -358,7 +358,7 @@ func (t *tier) kept(i int) (kept, known bool) {
 	return false, false
 }
 
-// again is how long the next trial of a level on the way is, if one was too short to say that
+// again returns how long the next trial of a level on the way is, if one was too short to say that
 // it keeps the objective; else 0.
 func (t *tier) again(i int) int {
 	r := &t.levels[i]

@@ -23,7 +23,7 @@ const (
 	crowdBelow = 0.9
 )
 
-// A flight is when a request was sent and when it ended, and whether its values count.
+// A flight has the times at which a request was sent and ended, and whether its values count.
 type flight struct {
 	sent, end time.Duration
 	counts    bool
