@@ -23,8 +23,9 @@ const (
 
 const (
 	startTimeout = time.Minute
-	// settle is how long the end of a pod may take beyond its grace.
-	settle = 20 * time.Second
+	// settle is how long the end of a pod may take beyond its grace. It takes eight
+	// looks at the processes of the host, each of which may last seconds on a busy one.
+	settle = time.Minute
 	// late is how long a folder is looked for after a start whose answer was lost:
 	// what has arrived as a whole is at work already.
 	late = 2 * time.Second
