@@ -33,7 +33,7 @@ import (
 // MaxWork bounds the tokens that the servers of a rehearsal compute together, prompts
 // included. It is a bound of work and not of time, so that every machine finds the same:
 // about a minute on two cores of 2024.
-const MaxWork = 200_000_000
+const MaxWork = 300_000_000
 
 // A Config is what is rehearsed.
 type Config struct {

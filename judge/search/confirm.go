@@ -139,6 +139,9 @@ func (t *tier) decide(i int) (verdict string, next *Probe) {
 	}
 	for want := length; ; {
 		trials, have := r.upto(want)
+		if r.hopeless(len(trials), t.Confidence) {
+			return result.SLOFail, nil
+		}
 		if have < want {
 			if r.unmeasurable() {
 				t.answer.Reason = NotMeasured
@@ -226,6 +229,18 @@ func (r *level) upto(want int) (trials []trial, have int) {
 		}
 	}
 	return r.confirm, have
+}
+
+// hopeless reports whether the first confirming trials, or fewer of them, leave no doubt that the
+// objective is missed. It can certify nothing, so it is no look and costs no confidence.
+func (r *level) hopeless(trials int, confidence float64) bool {
+	results, _ := of(r.confirm[:trials])
+	for n, last := range results { // one that keeps it adds no doubt
+		if !holds(last) && objective.PoolAt(results[:n+1], confidence).Verdict == result.SLOFail {
+			return true
+		}
+	}
+	return false
 }
 
 // need returns how many requests decided an objective, and how many more would; 0 if nobody knows.

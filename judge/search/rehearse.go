@@ -91,8 +91,11 @@ func keptBy(o Outcome, name string) (kept, known bool) {
 func rehearsed(s Settings, p Probe, edge int, sure bool) Outcome {
 	const n, allowed = 400, 0.05
 	over := 0
-	if p.Level >= edge || !sure && p.Why == Confirm && p.Level >= edge-2 {
+	switch {
+	case p.Level >= edge && (sure || p.Why == Find):
 		over = n
+	case !sure && p.Why == Confirm && p.Level >= edge-2:
+		over = n * allowed // which no number of trials decides
 	}
 	o := Outcome{Probe: p, State: Measured, On: fmt.Sprint(p.Device)}
 	for _, name := range s.Objectives {

@@ -607,3 +607,24 @@ func TestAnswers_errors(t *testing.T) {
 		}
 	}
 }
+
+// A load whose first fresh trial leaves no doubt that it misses the objective gets no further one.
+func TestNext_hopeless(t *testing.T) {
+	t.Parallel()
+	lucky, server := sure(func(level int) bool { return level < 34 }), sure(func(level int) bool { return level < 30 })
+	answers, outcomes := search(settings(1), func(p Probe) Outcome {
+		if p.Why == Find {
+			return lucky(p)
+		}
+		return server(p)
+	})
+	confirming := map[int]int{}
+	for _, o := range outcomes {
+		if o.Why == Confirm {
+			confirming[o.Level]++
+		}
+	}
+	if confirming[33] != 1 || confirming[29] < 3 || answers[0].Reason != Certified || *answers[0].Capacity != settings(1).Levels[29] {
+		t.Errorf("%v trials confirm, %+v", confirming, answers[0])
+	}
+}

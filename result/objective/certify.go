@@ -10,13 +10,14 @@ import (
 // 1 - confidence, which the parts share.
 func PoolAt(trials []result.SLOResult, confidence float64) result.SLOResult {
 	again := make([]result.SLOResult, len(trials))
+	summed := len(trials) > 1 && summed(trials)
 	for i, t := range trials {
 		t.Parts = slices.Clone(t.Parts)
 		each := 1 - (1-confidence)/float64(max(1, len(t.Parts)))
 		for j := range t.Parts {
-			bound(&t.Parts[j], each)
+			bound(&t.Parts[j], each, !summed)
 		}
-		if len(t.Parts) > 0 && t.Error == "" {
+		if !summed && len(t.Parts) > 0 && t.Error == "" {
 			t.Verdict = Verdict(t.Parts)
 		}
 		again[i] = t
@@ -24,18 +25,36 @@ func PoolAt(trials []result.SLOResult, confidence float64) result.SLOResult {
 	return Pool(again)
 }
 
-// bound decides a part again, by bounds of a confidence. A side of an or shares the
-// risk with the others.
-func bound(p *result.SLOPart, confidence float64) {
+// summed reports whether the counts of all trials are added before anything is decided, so that
+// no trial needs a verdict of its own, which takes most of the time.
+func summed(trials []result.SLOResult) bool {
+	first := trials[0]
+	return !slices.ContainsFunc(trials, func(t result.SLOResult) bool {
+		return t.Error != "" || t.Expr != first.Expr || !alike(t.Parts, first.Parts)
+	}) && len(first.Parts) > 0
+}
+
+// alike reports whether two lists of parts are decided by the same rules, and none is an error.
+func alike(a, b []result.SLOPart) bool {
+	return slices.EqualFunc(a, b, func(a, b result.SLOPart) bool {
+		return a.Rule == b.Rule && a.Error == "" && b.Error == "" && alike(a.Any, b.Any)
+	})
+}
+
+// bound gives a part the bounds of a confidence, and decides it again by them if it is to. A side
+// of an or shares the risk with the others.
+func bound(p *result.SLOPart, confidence float64, decide bool) {
 	if p.Rule == result.RulePoint || p.Error != "" {
 		return
 	}
 	p.Confidence = confidence
 	p.Any = slices.Clone(p.Any)
 	for i := range p.Any {
-		bound(&p.Any[i], 1-(1-confidence)/float64(len(p.Any)))
+		bound(&p.Any[i], 1-(1-confidence)/float64(len(p.Any)), decide)
 	}
-	settle(p)
+	if decide {
+		settle(p)
+	}
 }
 
 // Kept says whether a trial kept an objective by its measured figures alone, whatever
