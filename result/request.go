@@ -33,6 +33,13 @@ const (
 	Cancelled Status = "cancelled" // by us: the trial's time was over, or it was interrupted
 )
 
+// Where a number of output tokens is from.
+const (
+	FromUsage     = "usage"         // the server's count
+	FromChunks    = "chunks"        // one token a chunk assumed
+	Contradictory = "contradictory" // the server's, which contradicts itself or the chunks
+)
+
 // Error classes of requests. A class is a fact about where it broke; the text
 // beside it says how.
 const (
@@ -44,7 +51,7 @@ const (
 	ErrOverload  = "overload"  // 408, 429, 503, 529
 	ErrRejected  = "rejected"  // 400, 404, 422: the request itself is wrong for this server
 	ErrProxy     = "proxy"     // 502, 520 to 524
-	ErrServer    = "server"    // an error object inside a 200 stream, or 5xx
+	ErrServer    = "server"    // an error inside a 200 stream, a finish_reason that is one, or 5xx
 	ErrProtocol  = "protocol"  // not SSE, not JSON, a line over its limit
 	ErrTruncated = "truncated" // ended without finish_reason
 	ErrNoTokens  = "no_tokens" // finished, but nothing was generated
@@ -69,7 +76,7 @@ type Request struct {
 	PromptTokens     int // Unknown where the server does not say
 	CachedTokens     int
 	CompletionTokens int
-	TokenSource      string // "usage", "chunks" (one token a chunk assumed) or ""
+	TokenSource      string // FromUsage, FromChunks, Contradictory or ""
 	MaxTokens        int    // what was asked for
 	TargetTokens     int    // what the prompt was made for; Unknown if none was asked for
 

@@ -32,7 +32,10 @@ var observed = []func(*Evidence) (moved, bool){lateSends, lateReads, coalesced, 
 var unknown = []struct {
 	rule
 	stand []string
-}{{outputLength, []string{"ttft", "ttfo"}}}
+}{
+	{outputLength, []string{"ttft", "ttfo"}},
+	{tokensContradict, []string{"ttft", "ttfo", "icl", "e2e", "requests/s"}},
+}
 
 // A Verdict is what the numbers of a trial are worth.
 type Verdict struct {
@@ -69,7 +72,8 @@ func Judge(e Evidence, b bounds.Bounds) Verdict {
 		if f, broken := c.rule(&e, b); broken {
 			blamed, condemned = append(blamed, f), true
 			for _, column := range columns() {
-				if latency, _ := figureOf(column); !slices.Contains(c.stand, latency) && e.Row[column] != nil {
+				latency, name := figureOf(column)
+				if !slices.Contains(c.stand, latency) && !slices.Contains(c.stand, name) && e.Row[column] != nil {
 					bad[column] = math.Inf(1)
 				}
 			}

@@ -1,6 +1,7 @@
 package validity
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -18,7 +19,7 @@ var busy = []rule{clientCPU, clientLoop, clientCeiling, clientThrottled}
 // that is not relied on, a cache of unknown contents, content that cannot answer the
 // question.
 func Remarks(e Evidence, b bounds.Bounds) []result.Finding {
-	return hold(&e, b, slices.Concat(busy, []rule{loosened, disturbedCalibration, serverStalled, coldConnections, clientWallClock, cacheUnknown, unrepresentative}))
+	return hold(&e, b, slices.Concat(busy, []rule{loosened, disturbedCalibration, serverStalled, coldConnections, clientWallClock, cacheUnknown, unrepresentative, textUnknown}))
 }
 
 // loosened names the bounds that the plan has made wider, each with its
@@ -83,4 +84,25 @@ func cacheUnknown(e *Evidence, _ bounds.Bounds) (result.Finding, bool) {
 // unrepresentative is the remark of finding.ContentUnrepresentative.
 func unrepresentative(e *Evidence, _ bounds.Bounds) (result.Finding, bool) {
 	return result.Finding{Code: finding.ContentUnrepresentative, Text: e.Unrepresentative}, e.Unrepresentative != ""
+}
+
+// textUnknown is the remark of [finding.TextUnknown]: completed answers in which no text was found.
+func textUnknown(e *Evidence, _ bounds.Bounds) (result.Finding, bool) {
+	none, completed, first := 0, 0, ""
+	for i := range e.Requests {
+		r := &e.Requests[i]
+		if !r.Measured() || r.Status != result.Completed {
+			continue
+		}
+		completed++
+		if r.FirstTokenChunk < 0 && len(r.ChunkUS) > 0 {
+			none++
+			first = cmp.Or(first, r.Error)
+		}
+	}
+	if none == 0 {
+		return fine()
+	}
+	return found(finding.TextUnknown, "in %d completed requests (of %d) the server counts tokens where no text was found, so they have no TTFT: %s",
+		none, completed, cmp.Or(first, "their first chunk was all"))
 }

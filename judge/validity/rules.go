@@ -149,12 +149,41 @@ func outputLength(e *Evidence, b bounds.Bounds) (result.Finding, bool) {
 		return found(finding.OutputLength, "for %d completed requests (of %d, bound %.4g %%) the server reports no output tokens; the plan declares exactly %d",
 			wrong, completed, 100*b.OutputOff, first.MaxTokens)
 	}
-	if first.TokenSource == "chunks" {
+	if first.TokenSource == result.FromChunks {
 		return found(finding.OutputLength, "%d completed requests (of %d, bound %.4g %%) have another number of chunks than max_tokens, the first %d of %d, and the server counts no tokens, so the exact output length cannot be checked: set load.output: natural, which declares none",
 			wrong, completed, 100*b.OutputOff, first.CompletionTokens, first.MaxTokens)
 	}
 	return found(finding.OutputLength, "%d completed requests (of %d, bound %.4g %%) did not get the exact output length, the first %d of %d tokens (finish_reason %q)",
 		wrong, completed, 100*b.OutputOff, first.CompletionTokens, first.MaxTokens, first.FinishReason)
+}
+
+// maxContradictory is the share of answers whose counts may contradict one another, by chance.
+const maxContradictory = 0.01
+
+// tokensContradict counts the completed requests whose usage contradicts itself, or the chunks
+// that had text.
+func tokensContradict(e *Evidence, _ bounds.Bounds) (result.Finding, bool) {
+	odd, completed, first := 0, 0, (*result.Request)(nil)
+	for i := range e.Requests {
+		r := &e.Requests[i]
+		if !r.Measured() || r.Status != result.Completed {
+			continue
+		}
+		completed++
+		if r.TokenSource == result.Contradictory {
+			odd++
+			first = cmp.Or(first, r)
+		}
+	}
+	if float64(odd) <= maxContradictory*float64(completed) {
+		return fine()
+	}
+	if chunks := first.TokenChunks(); chunks > first.CompletionTokens {
+		return found(finding.TokensContradict, "for %d completed requests (of %d) the server counts fewer tokens than there were chunks with text, for the first %d in %d chunks",
+			odd, completed, first.CompletionTokens, chunks)
+	}
+	return found(finding.TokensContradict, "for %d completed requests (of %d) the total of the usage is not its prompt and its completion, of the first %d and %d tokens",
+		odd, completed, first.PromptTokens, first.CompletionTokens)
 }
 
 // warmupMissing: an engine's first requests pay for what is made once, like

@@ -134,9 +134,9 @@ func (l *loop) stream(s *slot, b []byte, m wire.Mark) {
 		content, n, why = s.body.Next(b)
 		b = b[n:]
 		s.left -= int64(len(content))
-		if !st.Enough() && len(content) > 0 {
+		if st.Wants() && len(content) > 0 {
 			p.Feed(content)
-			for !st.Enough() && p.Next(&l.event) {
+			for st.Wants() && p.Next(&l.event) {
 				st.Event(&l.event, m)
 			}
 			if err := p.Err(); err != nil && !st.Enough() {

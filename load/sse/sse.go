@@ -3,9 +3,11 @@
 // It follows the WHATWG rules (HTML standard, "Interpreting an event stream"):
 // lines end with LF, CRLF or CR, one space after the colon is dropped, data
 // lines are joined by LF, a byte order mark at the start is skipped. It departs
-// from them in one thing: an event without data is still reported if it has a
-// name, because inference servers say "event: error" that way, with the reason
-// in a comment beside it.
+// from them where inference servers do. An event without data is still reported if
+// it has a name: they say "event: error" that way, with the reason in a comment
+// beside it. A field "error" is the data of an event of that name. A line that
+// begins with a brace, as a bare JSON error does, is the data of an event that has
+// none yet.
 //
 // A [Parser] allocates nothing once its buffers have grown to the longest
 // event it has seen.
@@ -214,6 +216,13 @@ func (p *Parser) field(line []byte) {
 		return
 	}
 	name, value, _ := bytes.Cut(line, []byte(":"))
+	switch {
+	case line[0] == '{' && p.dataLines == 0:
+		name, value = []byte("data"), line
+	case string(name) == "error":
+		p.name = append(p.name[:0], name...)
+		name = []byte("data")
+	}
 	if len(value) > 0 && value[0] == ' ' {
 		value = value[1:]
 	}

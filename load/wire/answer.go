@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -39,11 +40,15 @@ type Answer struct {
 	seen      uint64 // choices, one bit each
 	finished  uint64
 	usage     bool
-	done      bool  // [DONE] has come
-	tokens    int   // chunks with a token
-	counted   int   // completion tokens by continuous usage so far
-	lastUS    int64 // of the last chunk, in whole microseconds since the anchor
-	known     bool  // the tokens of some event are
+	done      bool   // [DONE] has come
+	tokens    int    // chunks with a token
+	deltas    int    // chunks with a token that is not in a message
+	counted   int    // completion tokens by continuous usage so far
+	running   bool   // the usage of a chunk with a token says how many there are so far
+	said      usage  // the last that counts what was written
+	sample    []byte // of a chunk in which no text was found
+	lastUS    int64  // of the last chunk, in whole microseconds since the anchor
+	known     bool   // the tokens of some event are
 
 	events int
 	read   int // that brought the last chunk with a token
@@ -65,7 +70,7 @@ func (s *Answer) Share(b *Scratch) { s.scanner = &b.s }
 // Begin readies s for the answer to r, which was sent. keep says that the
 // request's Answer is wanted: the text of the first choice.
 func (s *Answer) Begin(r *result.Request, wantUsage, keep bool) {
-	*s = Answer{r: r, scanner: s.scanner, wantUsage: wantUsage, keep: keep}
+	*s = Answer{r: r, scanner: s.scanner, wantUsage: wantUsage, keep: keep, said: noUsage, sample: s.sample[:0]}
 	if s.scanner == nil {
 		s.scanner = new(scanner)
 	}
@@ -75,6 +80,14 @@ func (s *Answer) Begin(r *result.Request, wantUsage, keep bool) {
 // is complete, or it has failed.
 func (s *Answer) Enough() bool { return s.enough }
 
+// Wants reports whether events that come are looked at: until there is enough, and for a usage
+// that was asked for and did not come before [DONE].
+func (s *Answer) Wants() bool { return !s.enough || s.late() }
+
+func (s *Answer) late() bool {
+	return s.done && s.fault.class == "" && s.wantUsage && !s.usage
+}
+
 // Tokens is how many chunks with a token have come.
 func (s *Answer) Tokens() int { return s.tokens }
 
@@ -83,6 +96,12 @@ func (s *Answer) Chunks() int { return len(s.r.ChunkUS) }
 
 // Event takes in one event whose last byte came with the read m.
 func (s *Answer) Event(ev *sse.Event, m Mark) {
+	if s.enough {
+		if c, err := decodeOf(ev.Data, minValues); err == nil && c.usage && s.late() {
+			s.count(c.count)
+		}
+		return
+	}
 	s.events++
 	if string(ev.Name) == "error" {
 		s.Fail(result.ErrServer, namedError(ev), m.At)
@@ -108,7 +127,13 @@ func (s *Answer) Event(ev *sse.Event, m Mark) {
 	case c.failed:
 		s.Fail(result.ErrServer, c.failure, m.At)
 	default:
+		if c.whole && s.deltas > 0 {
+			c.token, c.output = false, false // all of the answer again
+		}
 		s.chunk(&c, m)
+		if c.choice && s.tokens == 0 && s.events > 1 && c.finish == "" {
+			s.sample = append(s.sample[:0], data[:min(len(data), maxSample)]...)
+		}
 		if s.keep && c.output && !s.enough {
 			s.say(&c, data, m)
 		}
@@ -142,8 +167,9 @@ func (s *Answer) Rest(ev *sse.Event, m Mark) {
 
 func namedError(ev *sse.Event) string {
 	if len(ev.Data) > 0 {
-		if c, err := decodeOf(ev.Data, minValues); err == nil && c.failed {
-			return c.failure
+		var v map[string]any
+		if values(ev.Data) <= minValues && json.Unmarshal(ev.Data, &v) == nil && len(v) > 0 {
+			return errorText(v)
 		}
 		return string(ev.Data)
 	}
@@ -178,14 +204,7 @@ func (s *Answer) chunk(c *chunk, m Mark) {
 	s.lastUS = us
 	s.r.LastToken = m.At
 
-	tokens := 0
-	switch {
-	case c.usage && c.count.completion >= 0:
-		tokens = max(0, c.count.completion-s.counted)
-		s.counted = max(s.counted, c.count.completion)
-	case c.token:
-		tokens = result.Unknown
-	}
+	tokens := s.grown(c)
 	if tokens != result.Unknown {
 		s.known = true
 	}
@@ -194,6 +213,9 @@ func (s *Answer) chunk(c *chunk, m Mark) {
 		return
 	}
 	s.tokens++
+	if !c.whole {
+		s.deltas++
+	}
 	// Chunks without a token (the role, the usage) share segments by nature.
 	if s.read == m.Read {
 		s.r.Coalesced++
@@ -211,6 +233,27 @@ func (s *Answer) chunk(c *chunk, m Mark) {
 	}
 }
 
+// grown returns the tokens of a chunk. A usage that runs says so with each. One that comes at
+// the end, or counts nothing before it, says nothing of the chunk that it is on.
+func (s *Answer) grown(c *chunk) int {
+	tokens := max(0, c.count.completion-s.counted)
+	first := s.tokens == 0
+	late := s.counted == 0 && !first
+	if c.count.completion > 0 {
+		s.counted = max(s.counted, c.count.completion)
+	}
+	switch {
+	case !c.token && s.running:
+		return tokens // such as the end of the sequence
+	case !c.token:
+		return 0
+	case c.count.completion <= 0 || late:
+		return result.Unknown
+	}
+	s.running = true
+	return tokens
+}
+
 // lastMicro is what the next chunk's time is counted from.
 func (s *Answer) lastMicro() int64 {
 	if len(s.r.ChunkUS) == 0 {
@@ -220,12 +263,16 @@ func (s *Answer) lastMicro() int64 {
 }
 
 // count takes in what the server says of its tokens; a later count that leaves
-// one out does not take it back.
+// one out, or is zero, does not take it back.
 func (s *Answer) count(u usage) {
 	if u.completion >= 0 {
 		s.usage = true
-		s.r.CompletionTokens = u.completion
-		s.r.TokenSource = "usage"
+		s.r.CompletionTokens = max(s.r.CompletionTokens, 0)
+		s.r.TokenSource = result.FromUsage
+	}
+	if u.completion > 0 || u.reasoning > 0 {
+		s.said = u
+		s.r.CompletionTokens = max(0, u.completion)
 	}
 	if u.prompt > 0 { // no prompt is without a token
 		s.r.PromptTokens = u.prompt
@@ -306,7 +353,10 @@ func (s *Answer) Close(cause error, at time.Duration) {
 	}
 	if s.usage && r.CompletionTokens == 0 && s.tokens > 0 {
 		// A usage of zero tokens for an answer with text is a default.
-		r.CompletionTokens, r.TokenSource, s.known = result.Unknown, "", false
+		r.CompletionTokens, r.TokenSource = result.Unknown, ""
+	}
+	if r.TokenSource == result.FromUsage && s.complete() {
+		s.settle()
 	}
 	if !s.known {
 		r.ChunkTokens = nil
@@ -314,15 +364,20 @@ func (s *Answer) Close(cause error, at time.Duration) {
 	r.ChunkUS, r.ChunkTokens = fit(r.ChunkUS), fit(r.ChunkTokens)
 	r.Answer = string(s.text)
 	if s.r.TokenSource == "" && len(r.ChunkUS) > 0 {
-		r.CompletionTokens, r.TokenSource = s.tokens, "chunks"
+		r.CompletionTokens, r.TokenSource = s.tokens, result.FromChunks
 	}
 	switch {
 	case s.fault.class != "":
 		s.failed(s.fault.class, s.fault.text)
+	case gaveUp[r.FinishReason] && s.seen == s.finished:
+		s.failed(result.ErrServer, fmt.Sprintf("the server gave the request up (finish_reason %q) after %d chunks with text", r.FinishReason, s.tokens))
 	case s.complete() && s.tokens == 0 && r.CompletionTokens <= 0:
 		s.failed(result.ErrNoTokens, "the server finished ("+r.FinishReason+") without a token")
 	case s.complete():
 		r.Status = result.Completed
+		if s.tokens == 0 && len(s.sample) > 0 {
+			r.Error = Clip("no text was found in " + string(s.sample))
+		}
 	case cause == nil, errors.Is(cause, io.EOF):
 		s.failed(result.ErrTruncated, s.missing())
 	case errors.Is(cause, ErrDeadline):
@@ -335,6 +390,33 @@ func (s *Answer) Close(cause error, at time.Duration) {
 		r.Error = Clip(cause.Error())
 	default:
 		s.failed(ClassOfError(cause), fmt.Sprintf("after %d events: %v", s.events, cause))
+	}
+}
+
+// gaveUp are the reasons by which servers say that they did not finish an answer: those of vLLM
+// and SGLang, of gateways, and of DeepSeek.
+var gaveUp = map[string]bool{
+	"abort": true, "aborted": true, "error": true, "cancelled": true, "canceled": true, "failed": true,
+	"timeout": true, "network_error": true, "insufficient_system_resource": true,
+}
+
+// maxSample is how much is kept of a chunk in which no text was found, in bytes.
+const maxSample = 200
+
+// settle decides what the counts of the server come to.
+func (s *Answer) settle() {
+	if s.said == noUsage {
+		return
+	}
+	r := s.r
+	n, ok := s.said.output(s.tokens)
+	r.CompletionTokens = n
+	if !ok {
+		r.TokenSource = result.Contradictory
+		return
+	}
+	if s.said.prompt > 0 && s.said.total > s.said.prompt+n {
+		r.PromptTokens = s.said.total - n // without what was cached
 	}
 }
 

@@ -5,10 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
-
-	"sweep.dev/sweep/result"
 )
 
 // A chunk is what the client needs to know of one event of a stream.
@@ -19,6 +16,7 @@ type chunk struct {
 	token    bool   // content, reasoning, or the text of a tool call
 	output   bool   // text that is not reasoning
 	finish   string // the last finish_reason
+	whole    bool   // the text is a message, which may be all of the answer again
 	// text is the output where it stands for itself in the event, else nil.
 	text []byte
 
@@ -29,12 +27,6 @@ type chunk struct {
 	failed  bool
 	failure string
 }
-
-// usage is what a server says it has read and written; Unknown if it does
-// not.
-type usage struct{ prompt, completion, cached int }
-
-var noUsage = usage{result.Unknown, result.Unknown, result.Unknown}
 
 var errNotObject = errors.New("not a JSON object")
 
@@ -81,26 +73,53 @@ func decode(data []byte) (chunk, error) {
 	if !ok {
 		return c, errNotObject
 	}
-	if e, ok := top["error"]; ok && e != nil {
-		c.failed, c.failure = true, errorText(e)
-	} else if top["object"] == "error" {
-		c.failed, c.failure = true, errorText(top)
-	}
+	c.failure, c.failed = failureOf(top)
 	choices, _ := top["choices"].([]any)
 	for _, v := range choices {
 		if choice, ok := v.(map[string]any); ok {
 			c.addChoice(choice)
 		}
 	}
-	if u, ok := top["usage"].(map[string]any); ok {
-		c.usage = true
-		c.count.prompt = tokens(u["prompt_tokens"])
-		c.count.completion = tokens(u["completion_tokens"])
-		if details, ok := u["prompt_tokens_details"].(map[string]any); ok {
-			c.count.cached = tokens(details["cached_tokens"])
+	for _, path := range usagePlaces {
+		if u, ok := at(top, path).(map[string]any); ok {
+			c.readUsage(u)
 		}
 	}
 	return c, nil
+}
+
+// flatErrors are the members by which an event without choices is an error.
+var flatErrors = []string{"error_type", "error_message", "error_msg", "detail"}
+
+// failureOf returns what an event says of a failure, in any of the forms that servers have
+// for it; ok is false for none, as an empty error object is.
+func failureOf(top map[string]any) (text string, ok bool) {
+	switch e := top["error"].(type) {
+	case nil:
+	case bool:
+		ok = e
+		delete(top, "error")
+	case string:
+		ok = e != ""
+	case []any:
+		ok = len(e) > 0
+	case map[string]any:
+		ok = len(e) > 0
+	default:
+		ok = true
+	}
+	if ok || top["object"] == "error" || top["type"] == "error" {
+		return errorText(top), true
+	}
+	if _, choices := top["choices"]; choices {
+		return "", false
+	}
+	for _, name := range flatErrors {
+		if v := top[name]; v != nil && v != "" {
+			return errorText(top), true
+		}
+	}
+	return "", false
 }
 
 func (c *chunk) addChoice(choice map[string]any) {
@@ -111,41 +130,71 @@ func (c *chunk) addChoice(choice map[string]any) {
 		c.finished |= bit
 		c.finish = s
 	}
+	if u, ok := choice[choiceUsage].(map[string]any); ok {
+		c.readUsage(u)
+	}
 	c.addText(choice["text"], true)
-	// A message in place of the delta is the answer that was not streamed.
-	for _, key := range []string{"delta", "message"} {
-		delta, _ := choice[key].(map[string]any)
-		c.addText(delta["content"], true)
-		c.addText(delta["reasoning"], false)
-		c.addText(delta["reasoning_content"], false)
-		calls, _ := delta["tool_calls"].([]any)
-		for _, v := range calls {
-			call, _ := v.(map[string]any)
-			function, _ := call["function"].(map[string]any)
-			c.addText(function["name"], true)
-			c.addText(function["arguments"], true)
+	// A message in place of the delta is the answer that was not streamed. Beside it, it is
+	// what has come so far.
+	delta, ok := choice["delta"].(map[string]any)
+	if !ok {
+		delta, c.whole = choice["message"].(map[string]any)
+	}
+	for name, output := range textMembers {
+		c.addText(delta[name], output)
+	}
+	calls, _ := delta["tool_calls"].([]any)
+	for _, v := range calls {
+		call, _ := v.(map[string]any)
+		c.addCall(call["function"])
+	}
+	c.addCall(delta["function_call"])
+}
+
+// textMembers are the members of a delta in which models write, and whether that is output
+// or reasoning.
+var textMembers = map[string]bool{
+	"content": true, "refusal": true,
+	"reasoning": false, "reasoning_content": false, "reasoning_details": false, "thinking": false, "thinking_blocks": false,
+}
+
+// addCall takes in the call of a function.
+func (c *chunk) addCall(v any) {
+	function, _ := v.(map[string]any)
+	c.addText(function["name"], true)
+	if arguments, ok := function["arguments"].(map[string]any); ok && len(arguments) > 0 {
+		c.token, c.output = true, true
+		return
+	}
+	c.addText(function["arguments"], true)
+}
+
+// addText takes in a text, or a list of blocks with text.
+func (c *chunk) addText(v any, output bool) {
+	switch v := v.(type) {
+	case string:
+		if v != "" {
+			c.token = true
+			c.output = c.output || output
+		}
+	case []any:
+		for _, block := range v {
+			c.addText(block, output)
+		}
+	case map[string]any:
+		kind, _ := v["type"].(string)
+		for _, name := range blockTexts {
+			c.addText(v[name], output && !isReasoning(kind) && name != "thinking")
 		}
 	}
 }
 
-func (c *chunk) addText(v any, output bool) {
-	if s, _ := v.(string); s != "" {
-		c.token = true
-		c.output = c.output || output
-	}
-}
+// blockTexts are the members of a block in which its text may be.
+var blockTexts = []string{"text", "thinking", "content", "refusal", "summary", "data"}
 
-// tokens is a count as servers write them: digits, no sign, no exponent.
-func tokens(v any) int {
-	n, ok := v.(json.Number)
-	if !ok {
-		return result.Unknown
-	}
-	i, err := strconv.ParseUint(string(n), 10, 31)
-	if err != nil {
-		return result.Unknown
-	}
-	return int(i)
+// isReasoning reports whether a kind of block is one of reasoning.
+func isReasoning(kind string) bool {
+	return strings.Contains(kind, "think") || strings.Contains(kind, "reason")
 }
 
 // errorText makes one line of the forms that errors have: an object with a
@@ -160,11 +209,11 @@ func errorText(v any) string {
 		if inner, ok := v["error"]; ok && inner != nil {
 			return errorText(inner)
 		}
-		text, _ := v["message"].(string)
+		text, kind := oneText(v, "message", "error_message", "error_msg", "msg", "detail"), oneText(v, "type", "error_type")
 		if text == "" {
 			break
 		}
-		if kind, _ := v["type"].(string); kind != "" {
+		if kind != "" && kind != "error" {
 			text = kind + ": " + text
 		}
 		if code, ok := v["code"]; ok && code != nil {
@@ -179,17 +228,27 @@ func errorText(v any) string {
 	return string(b)
 }
 
+// oneText returns the first of some members that is a text and not empty.
+func oneText(v map[string]any, names ...string) string {
+	for _, name := range names {
+		if text, _ := v[name].(string); text != "" {
+			return text
+		}
+	}
+	return ""
+}
+
 // textOf is the text of an event or an answer: what a conversation goes on
 // with. Reasoning and tool calls are not part of it.
 func textOf(data []byte) string {
 	type content struct {
-		Content string `json:"content"`
+		Content json.RawMessage `json:"content"`
 	}
 	var v struct {
 		Choices []struct {
-			Text    string  `json:"text"`
-			Delta   content `json:"delta"`
-			Message content `json:"message"`
+			Text    string   `json:"text"`
+			Delta   *content `json:"delta"`
+			Message content  `json:"message"`
 		} `json:"choices"`
 	}
 	if json.Unmarshal(data, &v) != nil {
@@ -197,7 +256,30 @@ func textOf(data []byte) string {
 	}
 	var text strings.Builder
 	for _, c := range v.Choices {
-		text.WriteString(c.Text + c.Delta.Content + c.Message.Content)
+		text.WriteString(c.Text)
+		if c.Delta != nil {
+			text.WriteString(contentOf(c.Delta.Content))
+		} else {
+			text.WriteString(contentOf(c.Message.Content))
+		}
 	}
 	return text.String()
+}
+
+// contentOf returns a content that is a text, or the texts of its blocks of output.
+func contentOf(data json.RawMessage) string {
+	var text string
+	if len(data) == 0 || json.Unmarshal(data, &text) == nil {
+		return text
+	}
+	var blocks []struct{ Type, Text string }
+	if json.Unmarshal(data, &blocks) != nil {
+		return ""
+	}
+	for _, b := range blocks {
+		if !isReasoning(b.Type) {
+			text += b.Text
+		}
+	}
+	return text
 }

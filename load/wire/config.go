@@ -251,15 +251,19 @@ func (c *Config) endpoint() (*url.URL, error) {
 	if u.User != nil {
 		return nil, errors.New("the base URL holds a password: send it in a header")
 	}
-	path := c.APIPath()
+	return Join(u, c.APIPath())
+}
+
+// Join returns a path of a server below its base URL. The prefix and the query of both are kept.
+func Join(base *url.URL, path string) (*url.URL, error) {
 	ref, err := url.Parse(path)
 	if err != nil || ref.IsAbs() || ref.Host != "" {
 		return nil, fmt.Errorf("path %q is not one", path)
 	}
-	out := *u
-	out.Path = strings.TrimRight(u.Path, "/") + "/" + strings.TrimLeft(ref.Path, "/")
+	out := *base
+	out.Path = strings.TrimRight(base.Path, "/") + "/" + strings.TrimLeft(ref.Path, "/")
 	// In the order in which they were given: not every server takes another.
-	out.RawQuery = strings.Trim(u.RawQuery+"&"+ref.RawQuery, "&")
+	out.RawQuery = strings.Trim(base.RawQuery+"&"+ref.RawQuery, "&")
 	return &out, nil
 }
 

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -97,7 +98,7 @@ func (v *Receiver) Receive(ctx context.Context, cancel context.CancelCauseFunc, 
 			st.Whole(body, v.Now())
 			whole = true
 		}
-	case media == "application/json" || media == "text/html":
+	case media == "text/html", media == "application/json" && !IsStream(resp):
 		return v.refusal(ctx, resp, func(body []byte) { st.NotStream(media, body, v.Now()) })
 	default:
 		Lists(q)
@@ -106,6 +107,29 @@ func (v *Receiver) Receive(ctx context.Context, cancel context.CancelCauseFunc, 
 	}
 	st.Close(cause, v.Now())
 	return whole
+}
+
+// IsStream reports whether the body of an answer that calls itself JSON is none: some gateways
+// label a stream so. It waits for the first byte, and leaves the body as it was.
+func IsStream(resp *http.Response) bool {
+	const most = 64 // white space before it
+	ahead := bufio.NewReaderSize(resp.Body, receiveBuffer)
+	resp.Body = struct {
+		io.Reader
+		io.Closer
+	}{ahead, resp.Body}
+	for n := 1; n <= most; n++ {
+		b, err := ahead.Peek(n)
+		if err != nil {
+			return false
+		}
+		switch c := b[n-1]; c {
+		case ' ', '\t', '\r', '\n':
+		default:
+			return c == 'd' || c == 'e' || c == ':' // data, event, a comment
+		}
+	}
+	return false
 }
 
 // refusal reads an answer that has no events, as far as it comes, and has say
@@ -164,7 +188,7 @@ func (v *Receiver) events(ctx context.Context, cancel context.CancelCauseFunc, b
 		}
 		n, err := body.Read(v.buf)
 		left -= int64(n)
-		if n > 0 && !st.Enough() {
+		if n > 0 && st.Wants() {
 			mark = v.mark(mark)
 			v.take(v.buf[:n], &ev, mark)
 		}
@@ -204,7 +228,7 @@ func (v *Receiver) take(b []byte, ev *sse.Event, m Mark) {
 	st := &v.Answer
 	tokens, chunks := st.Tokens(), st.Chunks()
 	v.Parser.Feed(b)
-	for !st.Enough() && v.Parser.Next(ev) {
+	for st.Wants() && v.Parser.Next(ev) {
 		st.Event(ev, m)
 	}
 	if e := v.Parser.Err(); e != nil && !st.Enough() {

@@ -76,6 +76,7 @@ const (
 	keyB
 	keyC
 	keyD
+	keyE
 )
 
 func (s *scanner) top() bool {
@@ -91,6 +92,8 @@ func (s *scanner) top() bool {
 			// The flat form of an error says so here.
 			kind, ok := s.plainText()
 			return keyD, ok && string(kind) != "error"
+		case "type", "error_type", "error_message", "error_msg", "detail", "x_groq", "usageMetadata", "usage_metadata":
+			return keyOther, s.null() // what else they may mean is decoded
 		}
 		return keyOther, s.skip(0)
 	})
@@ -121,6 +124,8 @@ func (s *scanner) choices() bool {
 				return keyC, s.null() || s.delta()
 			case "text":
 				return keyD, s.null() || s.content(true)
+			case choiceUsage:
+				return keyOther, s.null()
 			case "message":
 				return keyOther, false
 			}
@@ -146,6 +151,9 @@ func (s *scanner) delta() bool {
 			return keyC, s.null() || s.content(false)
 		case "tool_calls":
 			return keyD, s.null() || s.array((*scanner).toolCall)
+		}
+		if _, ok := textMembers[string(key)]; ok || string(key) == "function_call" {
+			return keyOther, s.nothing() // with text in it, it is decoded
 		}
 		return keyOther, s.skip(0)
 	})
@@ -187,6 +195,15 @@ func (s *scanner) usage() bool {
 			return keyB, ok
 		case "prompt_tokens_details":
 			return keyC, s.null() || s.details()
+		case "total_tokens":
+			s.c.count.total, ok = s.number()
+			return keyD, ok
+		case "reasoning_tokens":
+			s.c.count.reasoning, ok = s.number()
+			return keyE, ok
+		}
+		if counterNames[string(key)] {
+			return keyOther, s.null()
 		}
 		return keyOther, s.skip(0)
 	})
@@ -341,6 +358,9 @@ func (s *scanner) is(c byte) bool {
 	}
 	return false
 }
+
+// nothing passes over a value that holds no text.
+func (s *scanner) nothing() bool { return s.null() || s.literal(`""`) || s.literal("[]") }
 
 func (s *scanner) null() bool { return s.literal("null") }
 

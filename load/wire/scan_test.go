@@ -110,22 +110,22 @@ var chunks = []struct {
 	},
 	{
 		"usage", `{"choices":[],"usage":{"prompt_tokens":17,"total_tokens":81,"completion_tokens":64}}`,
-		chunk{usage: true, count: usage{17, 64, -1}},
+		chunk{usage: true, count: usage{17, -1, 64, -1, 81}},
 		true,
 	},
 	{
 		"usage with cache", `{"choices":[],"usage":{"prompt_tokens":17,"completion_tokens":64,"prompt_tokens_details":{"cached_tokens":16}}}`,
-		chunk{usage: true, count: usage{17, 64, 16}},
+		chunk{usage: true, count: usage{17, 16, 64, -1, -1}},
 		true,
 	},
 	{
 		"usage with null details", `{"choices":[],"usage":{"prompt_tokens":17,"completion_tokens":64,"prompt_tokens_details":null,"reasoning_tokens":0}}`,
-		chunk{usage: true, count: usage{17, 64, -1}},
+		chunk{usage: true, count: usage{17, -1, 64, 0, -1}},
 		true,
 	},
 	{
 		"continuous usage", `{"choices":[{"index":0,"delta":{"content":"a"}}],"usage":{"prompt_tokens":17,"completion_tokens":3}}`,
-		chunk{choice: true, seen: 1, token: true, output: true, usage: true, count: usage{17, 3, -1}},
+		chunk{choice: true, seen: 1, token: true, output: true, usage: true, count: usage{17, -1, 3, -1, -1}},
 		true,
 	},
 	{
@@ -134,7 +134,7 @@ var chunks = []struct {
 		true,
 	},
 	{
-		"counts that are none", `{"usage":{"prompt_tokens":-1,"completion_tokens":1e3}}`,
+		"counts that are none", `{"usage":{"prompt_tokens":-1,"completion_tokens":1.5}}`,
 		chunk{usage: true},
 		false,
 	},
@@ -168,7 +168,107 @@ var chunks = []struct {
 	},
 	{
 		"not streamed", `{"choices":[{"index":0,"message":{"role":"assistant","content":"Hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":2}}`,
-		chunk{choice: true, seen: 1, finished: 1, token: true, output: true, finish: "stop", usage: true, count: usage{1, 2, -1}},
+		chunk{choice: true, seen: 1, finished: 1, token: true, output: true, finish: "stop", whole: true, usage: true, count: usage{1, -1, 2, -1, -1}},
+		false,
+	},
+	{
+		"a message beside the delta", `{"choices":[{"index":0,"delta":{"content":""},"message":{"content":"all so far"}}]}`,
+		chunk{choice: true, seen: 1},
+		false,
+	},
+	{
+		"blocks of text", `{"choices":[{"index":0,"delta":{"content":[{"type":"text","text":"a"}]}}]}`,
+		chunk{choice: true, seen: 1, token: true, output: true},
+		false,
+	},
+	{
+		"blocks of thought", `{"choices":[{"index":0,"delta":{"content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]}]}}]}`,
+		chunk{choice: true, seen: 1, token: true},
+		false,
+	},
+	{
+		"blocks without text", `{"choices":[{"index":0,"delta":{"content":[{"type":"text","text":""},{"type":"reference","ids":[1]}]}}]}`,
+		chunk{choice: true, seen: 1},
+		false,
+	},
+	{
+		"details of reasoning", `{"choices":[{"index":0,"delta":{"content":"","reasoning_details":[{"type":"reasoning.text","text":"hm"}]}}]}`,
+		chunk{choice: true, seen: 1, token: true},
+		false,
+	},
+	{
+		"thinking", `{"choices":[{"index":0,"delta":{"content":null,"thinking":"hm"}}]}`,
+		chunk{choice: true, seen: 1, token: true},
+		false,
+	},
+	{
+		"refusal", `{"choices":[{"index":0,"delta":{"content":null,"refusal":"no"}}]}`,
+		chunk{choice: true, seen: 1, token: true, output: true},
+		false,
+	},
+	{
+		"names of other servers without text", `{"choices":[{"index":0,"delta":{"content":"a","refusal":null,"function_call":null,"reasoning_details":[],"thinking":""}}]}`,
+		chunk{choice: true, seen: 1, token: true, output: true},
+		true,
+	},
+	{
+		"the call of a function", `{"choices":[{"index":0,"delta":{"function_call":{"arguments":"{"}}}]}`,
+		chunk{choice: true, seen: 1, token: true, output: true},
+		false,
+	},
+	{
+		"arguments that are an object", `{"choices":[{"index":0,"delta":{"tool_calls":[{"function":{"arguments":{"a":1}}}]}}]}`,
+		chunk{choice: true, seen: 1, token: true, output: true},
+		false,
+	},
+	{
+		"usage in a choice", `{"choices":[{"index":0,"delta":{},"finish_reason":"stop","usage":{"prompt_tokens":17,"completion_tokens":64}}]}`,
+		chunk{choice: true, seen: 1, finished: 1, finish: "stop", usage: true, count: usage{17, -1, 64, -1, -1}},
+		false,
+	},
+	{
+		"usage of Groq", `{"choices":[],"x_groq":{"id":"r","usage":{"prompt_tokens":17,"completion_tokens":64}}}`,
+		chunk{usage: true, count: usage{17, -1, 64, -1, -1}},
+		false,
+	},
+	{
+		"other names", `{"choices":[],"usage":{"input_tokens":17,"output_tokens":64,"input_tokens_details":{"cached_tokens":16},"output_tokens_details":{"reasoning_tokens":9}}}`,
+		chunk{usage: true, count: usage{17, 16, 64, 9, -1}},
+		false,
+	},
+	{
+		"names of Google", `{"choices":[],"usageMetadata":{"promptTokenCount":17,"candidatesTokenCount":64,"thoughtsTokenCount":9,"totalTokenCount":90}}`,
+		chunk{usage: true, count: usage{17, -1, 64, 9, 90}},
+		false,
+	},
+	{
+		"floats", `{"choices":[],"usage":{"prompt_tokens":17.0,"completion_tokens":6.4e1,"total_tokens":81}}`,
+		chunk{usage: true, count: usage{17, -1, 64, -1, 81}},
+		false,
+	},
+	{
+		"an empty error", `{"error":{},"choices":[{"index":0,"text":"a"}]}`,
+		chunk{choice: true, seen: 1, token: true, output: true},
+		false,
+	},
+	{
+		"a detail", `{"detail":"CUDA out of memory"}`,
+		chunk{failed: true, failure: "CUDA out of memory"},
+		false,
+	},
+	{
+		"a typed error", `{"type":"error","message":"overloaded"}`,
+		chunk{failed: true, failure: "overloaded"},
+		false,
+	},
+	{
+		"an error by its type", `{"error_type":"generation","error_message":"out of memory"}`,
+		chunk{failed: true, failure: "generation: out of memory"},
+		false,
+	},
+	{
+		"a detail of a chunk", `{"detail":"x","choices":[{"index":0,"text":"a"}]}`,
+		chunk{choice: true, seen: 1, token: true, output: true},
 		false,
 	},
 	{

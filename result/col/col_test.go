@@ -31,6 +31,7 @@ var elsewhere = map[string]string{
 	"nightly/history/settings.go": "keys of a plan",
 	"report/export":               "keys of other programs' files",
 	"judge/published":             "keys of other programs' files",
+	"load/wire/usage.go":          "names of servers",
 
 	"cmd/sweep/internal/schemagen/offer.go": "names of axes",
 	"cmd/sweep/internal/outbound/places.go": "keys of a plan",

@@ -12,6 +12,7 @@ var (
 	ErrorRate           = Code{"error_rate"}
 	ScheduleLag         = Code{"schedule_lag"}
 	OutputLength        = Code{"output_length"}
+	TokensContradict    = Code{"tokens_contradict"}
 	WarmupMissing       = Code{"warmup_missing"}
 	CacheState          = Code{"cache_state"}
 	ConnectionsReopened = Code{"connections_reopened"}
@@ -57,6 +58,7 @@ var (
 	WarmupShort             = Code{"warmup_short"}
 	CacheUnsettled          = Code{"cache_unsettled"}
 	TokensAssumed           = Code{"tokens_assumed"}
+	TextUnknown             = Code{"text_unknown"}
 	ITLUnknown              = Code{"itl_unknown"}
 	ChunksCoalesced         = Code{"chunks_coalesced"}
 	TokensDisagree          = Code{"tokens_disagree"}
@@ -142,6 +144,11 @@ var reasons = []Fact{
 		OutputLength, "answers were shorter or longer than the exact length that the plan declares",
 		"the plan wants exactly `max_tokens` tokens, and more than `max_output_off` of the answers had another number or were not counted",
 		"raise `max-model-len` if it cut them; or declare `load.output: natural` if the engine has no `ignore_eos`",
+	},
+	{
+		TokensContradict, "the server's counts of tokens contradict one another, or the chunks",
+		"in more than 1 % of the answers the total is not prompt and completion (nor with the reasoning beside them), or there were more chunks with text than tokens; INVALID are the figures of tokens alone",
+		"look at a usage (`sweep probe URL --verbose`), and have the server or the gateway count; latencies and requests/s stand",
 	},
 	{
 		WarmupMissing, "every request of the warm-up failed", "the requests table has them, as `phase` `warmup`",
@@ -345,6 +352,10 @@ var remarks = []Fact{
 	{
 		TokensAssumed, "the server did not count the output, and each chunk was taken for a token; TPOT and ITL are null", "",
 		"let the server send `usage` with a stream if it can; without it tokens/s is right only if each chunk is one token",
+	},
+	{
+		TextUnknown, "answers have tokens, and no text in a place that is known; there is no TTFT", "the text has a chunk as the server sends it",
+		"if the model writes in a field of its own, an engine file or a gateway can put it into `content` or `reasoning_content`",
 	},
 	{
 		ITLUnknown, "the tokens of some chunks are not known", "the inter-token latency leaves their requests out, and is null if none is left",

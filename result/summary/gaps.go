@@ -37,7 +37,7 @@ func grainOf(r *result.Request) grain {
 		content++
 		tokens += k
 	}
-	usage := r.TokenSource == "usage"
+	usage := r.TokenSource == result.FromUsage
 	switch {
 	case !silent || usage && tokens == r.CompletionTokens:
 		if content == tokens {
@@ -111,7 +111,7 @@ func (s *summary) gaps(c *samples, memory []int64) []int64 {
 		switch grains[i] = grainOf(r); grains[i] {
 		case unknownGrain:
 			unknown++
-			if r.TokenSource != "usage" {
+			if r.TokenSource != result.FromUsage {
 				uncounted++
 			}
 		case perContent:

@@ -35,7 +35,7 @@ func (p *prompts) add(r *result.Request) {
 	}
 	p.outputs++
 	switch {
-	case r.TokenSource != "usage" || r.CompletionTokens < 0:
+	case r.TokenSource != result.FromUsage || r.CompletionTokens < 0:
 		p.outputsUncounted = true
 	case r.CompletionTokens != r.MaxTokens:
 		p.wrong++

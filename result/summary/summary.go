@@ -162,7 +162,7 @@ func (s *summary) count(r *result.Request) {
 	s.input.add(r.PromptTokens)
 	s.output.add(r.CompletionTokens)
 	s.prompts.add(r)
-	if r.TokenSource == "chunks" {
+	if r.TokenSource == result.FromChunks {
 		s.assumed++
 	}
 	switch good, known := s.opts.Goodput.judge(r, s.opts.Open); {
@@ -196,7 +196,7 @@ func (g *Goodput) judge(r *result.Request, open bool) (good, known bool) {
 		return false, true
 	}
 	ttft, tpot, e2e := latenciesOf(r, open)
-	single := r.TokenSource == "usage" && r.CompletionTokens < 2
+	single := r.TokenSource == result.FromUsage && r.CompletionTokens < 2
 	if g.TTFT > 0 && ttft < 0 || g.TPOT > 0 && tpot < 0 && !single {
 		return false, false
 	}
@@ -219,7 +219,7 @@ func latenciesOf(r *result.Request, open bool) (ttft, tpot, e2e int64) {
 	ttft, tpot = int64(result.Never), int64(result.Never)
 	if r.FirstToken >= 0 {
 		ttft = int64(r.FirstToken - start)
-		if n := r.CompletionTokens; r.TokenSource == "usage" && n >= 2 {
+		if n := r.CompletionTokens; r.TokenSource == result.FromUsage && n >= 2 {
 			tpot = int64(math.Round(float64(end-r.FirstToken) / float64(n-1)))
 		}
 	}

@@ -146,7 +146,7 @@ func median(values []int64) time.Duration {
 // tokens, so that all of them are the tokens that it counted in the end; if
 // it did not count, for one. An answer that was not streamed came at its end.
 func Arrivals(r *result.Request, yield func(at time.Duration, tokens float64)) {
-	counted := r.TokenSource == "usage" && r.CompletionTokens >= 0
+	counted := r.TokenSource == result.FromUsage && r.CompletionTokens >= 0
 	if r.FirstTokenChunk < 0 || r.FirstTokenChunk >= len(r.ChunkUS) {
 		if r.Status == result.Completed && r.CompletionTokens > 0 {
 			yield(Done(r), float64(r.CompletionTokens))
