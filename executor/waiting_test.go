@@ -21,8 +21,7 @@ func TestReady_givenFailsAtOnce(t *testing.T) {
 		"no key":    {script{probe: status(http.StatusUnauthorized)}, "auth", "answered 401"},
 		"wrong key": {script{probe: status(http.StatusForbidden)}, "auth", "key and the headers"},
 		"no route":  {script{probe: status(http.StatusNotFound)}, "rejected", "completions answered 404"},
-		"no model":  {script{models: models("a", "b")}, "wrong_model", `"a", "b", not "m"`},
-		"refused":   {script{probe: status(http.StatusUnprocessableEntity)}, "rejected", "one token"},
+		"refused":   {script{probe: status(http.StatusUnprocessableEntity)}, "rejected", "short request"},
 		"moved":     {script{probe: status(http.StatusPermanentRedirect)}, "rejected", "308"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -110,3 +109,38 @@ func status(code int) func(int) (int, string) {
 }
 
 func models(ids ...string) func(int) []string { return func(int) []string { return ids } }
+
+// A given server that is asked for a model and answers is measured, whatever it calls the model
+// or lists, and what it says is told. One that takes no request of one token is asked for more.
+func TestReady_givenAsItIs(t *testing.T) {
+	t.Parallel()
+	small := func(look int) (int, string) {
+		if look == 1 {
+			return http.StatusBadRequest, ""
+		}
+		return http.StatusOK, "m"
+	}
+	for name, c := range map[string]struct {
+		script
+		says string
+	}{
+		"another name":      {script{probe: func(int) (int, string) { return http.StatusOK, "org/m-2026" }}, `the server answers as "org/m-2026" to requests for "m"`},
+		"not listed":        {script{models: models("a", "b")}, `the server does not list "m", and answers to it: it has a, b`},
+		"no list":           {script{models: models()}, ""},
+		"refuses one token": {script{probe: small}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, always(c.script), `timeouts: {ready: 10m, stop: 5s}`)
+			w.must(func(c *Config) { c.Servers.Given = true })
+			want(t, "outcomes", w.summary(), "ok/1 ok/1")
+			var said []string
+			for _, e := range w.seen(event.Notice) {
+				said = append(said, e.Text)
+			}
+			if !strings.Contains(strings.Join(said, "\n"), c.says) {
+				t.Errorf("%q is not in: %q", c.says, said)
+			}
+		})
+	}
+}

@@ -112,12 +112,13 @@ func (all Headers) Set(h interface{ Set(name, value string) }) {
 // probeTimeout bounds Probe where its context does not.
 const probeTimeout = 30 * time.Second
 
-// Probe asks a server for its models. Any answer but a refusal, a redirect
-// or a server's error will do: not every server lists its models.
+// Probe asks a server for its models. Any answer but a refused key, a redirect to another
+// server or a server's error will do: not every server lists its models, or to every key.
 func Probe(ctx context.Context, at *url.URL, dial func(ctx context.Context, network, addr string) (net.Conn, error), headers Headers) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, probeTimeout, fmt.Errorf("no answer within %v", probeTimeout))
 	defer cancel()
 	client := netguard.Client(dial, 0)
+	client.CheckRedirect = netguard.SameServer
 	defer client.CloseIdleConnections()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at.JoinPath("/v1/models").String(), http.NoBody)
 	if err != nil {
@@ -133,7 +134,7 @@ func Probe(ctx context.Context, at *url.URL, dial func(ctx context.Context, netw
 	}
 	defer resp.Body.Close()
 	switch status := resp.StatusCode; {
-	case status == http.StatusUnauthorized || status == http.StatusForbidden:
+	case status == http.StatusUnauthorized:
 		return fmt.Errorf("%s: %w: status %d", at.Host, backends.ErrRefused, status)
 	case status >= 300 && status < 400:
 		return fmt.Errorf("%s redirects to %q: write that URL", at.Host, redacted(resp.Header.Get("Location")))

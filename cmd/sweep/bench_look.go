@@ -63,14 +63,14 @@ func (a *app) look(ctx context.Context, b *benchmark, key string, options planfi
 
 	f := &found{engine: unknownEngine, model: b.Model}
 	body, err := api.Get(ctx, "/v1/models")
-	if status, ok := errors.AsType[*ask.Status](err); ok && status.Code == http.StatusNotFound && b.Model != "" {
-		err, body = nil, []byte("{}") // not every server lists its models
+	if _, ok := errors.AsType[*ask.Status](err); ok && b.Model != "" {
+		err, body = nil, []byte("{}") // not every server lists its models, or to everybody
 	}
 	if err != nil {
 		return nil, unanswered(err)
 	}
 	models, err := ask.Models(body)
-	if err != nil {
+	if err != nil && b.Model == "" {
 		return nil, &statusError{exitIncomplete, &hinted{
 			fmt.Errorf("GET /v1/models answered %.40q, which is no list of models", plaintext.Line(string(body))),
 			"is this the address of an OpenAI-compatible API, with the path that stands before its /v1?",

@@ -171,10 +171,10 @@ func (d delta) text() string {
 
 func (p *probe) run(ctx context.Context, found *probed) error {
 	body, err := p.api.Get(ctx, "/v1/models")
-	if err != nil {
-		return fmt.Errorf("models: %w", err)
+	if err == nil {
+		found.Models, err = ask.Models(body)
 	}
-	if found.Models, err = ask.Models(body); err != nil {
+	if _, silent := errors.AsType[*ask.NoAnswer](err); err != nil && (p.model == "" || silent) {
 		return fmt.Errorf("models: %w", err)
 	}
 	found.Model = p.model
@@ -188,7 +188,12 @@ func (p *probe) run(ctx context.Context, found *probed) error {
 		"model": found.Model, "max_tokens": 1,
 		"messages": []map[string]string{{"role": "user", "content": "Hello"}},
 	}
-	if found.Completion, err = p.api.Post(ctx, "/v1/chat/completions", request); err != nil {
+	found.Completion, err = p.api.Post(ctx, "/v1/chat/completions", request)
+	if status, ok := errors.AsType[*ask.Status](err); ok && status.Refused() { // perhaps it takes none of one token
+		request["max_tokens"] = p.tokens
+		found.Completion, err = p.api.Post(ctx, "/v1/chat/completions", request)
+	}
+	if err != nil {
 		return fmt.Errorf("completion: %w", err)
 	}
 	if !json.Valid(found.Completion) {
@@ -270,7 +275,7 @@ func (f *probed) measure(r *result.Request) {
 	}
 	ttft, tpot, e2e := summary.Latencies(r)
 	f.TTFT, f.TPOT, f.E2E = ms(ttft), ms(tpot), ms(e2e)
-	if r.TokenSource != "usage" || r.CompletionTokens < 0 {
+	if r.TokenSource != result.FromUsage || r.CompletionTokens < 0 {
 		return
 	}
 	f.Tokens = &r.CompletionTokens

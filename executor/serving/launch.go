@@ -15,6 +15,8 @@ import (
 	"sweep.dev/sweep/engine/failure"
 	"sweep.dev/sweep/executor/event"
 	"sweep.dev/sweep/executor/serving/budget"
+	"sweep.dev/sweep/executor/serving/ready"
+	"sweep.dev/sweep/internal/humanize"
 )
 
 // Launch starts a server and waits until it may be measured; it is the one that is
@@ -168,6 +170,12 @@ func (d *Servers) await(ctx context.Context, s *Server, launched time.Time) (*Fa
 	}
 	if first.Uncounted {
 		d.emit(event.Event{Type: event.Notice, Launch: n, Label: d.label, Text: d.label + ": the server streams no usage: each chunk with content counts as one token (tokens_assumed)"})
+	}
+	switch served := d.of.Server.Served; {
+	case first.Model != "":
+		d.notice("%s: the server answers as %q to requests for %q", d.label, first.Model, served)
+	case len(first.Listed) > 0:
+		d.notice("%s: the server does not list %q, and answers to it: it has %s", d.label, served, humanize.List(first.Listed, ready.MaxListed))
 	}
 	if !s.Foreign {
 		s.StartUp = time.Since(launched)

@@ -127,6 +127,25 @@ func Client(dial func(ctx context.Context, network, addr string) (net.Conn, erro
 	}
 }
 
+// maxRedirects bounds the redirects that [SameServer] follows.
+const maxRedirects = 5
+
+// SameServer is an [http.Client]'s CheckRedirect that follows those of a GET to another path of
+// the same server, with the same scheme, host and port: at most five, and none in a circle. The
+// answer to any other is the redirect, as with [NoRedirect].
+func SameServer(to *http.Request, via []*http.Request) error {
+	from := via[0]
+	if from.Method != http.MethodGet || to.URL.Scheme != from.URL.Scheme || to.URL.Host != from.URL.Host || len(via) > maxRedirects {
+		return http.ErrUseLastResponse
+	}
+	for _, before := range via {
+		if before.URL.String() == to.URL.String() {
+			return http.ErrUseLastResponse
+		}
+	}
+	return nil
+}
+
 // NoRedirect is an [http.Client]'s CheckRedirect that follows none. net/http
 // takes Authorization off a request to another host, but no other header, and
 // not off one to the same host on another port.

@@ -29,6 +29,11 @@ func (e *Status) IsModel() bool {
 	return e.Code == http.StatusNotFound && strings.Contains(strings.ToLower(e.body), "model")
 }
 
+// Refused says whether the server does not take the request as it is.
+func (e *Status) Refused() bool {
+	return e.Code == http.StatusBadRequest || e.Code == http.StatusUnprocessableEntity
+}
+
 // A badStream is an answer of 200 that is no stream, or that failed.
 type badStream struct{ class, text string }
 
@@ -73,10 +78,11 @@ func refusalOf(s *Status, because func(class, hint string) *backends.Failure) *b
 		return because(result.ErrAuth, "the server does not take the key: check the key and the headers that the plan sends")
 	case s.Code == http.StatusBadRequest && strings.Contains(s.text, "HTTPS"):
 		return because(result.ErrProtocol, "the server speaks https there: write https:// in the URL")
-	case s.Code == http.StatusBadRequest, s.Code == http.StatusUnprocessableEntity:
-		return because(result.ErrRejected, "the server refuses a request of one token: check the engine of the plan, whose profile says what is sent")
-	case slices.Contains([]int{http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusGone, http.StatusNotImplemented}, s.Code),
-		s.Code >= 300 && s.Code < 400:
+	case s.Refused():
+		return because(result.ErrRejected, "the server refuses a short request: check the engine of the plan, whose profile says what is sent")
+	case s.Code >= 300 && s.Code < 400:
+		return because(result.ErrRejected, "requests of a load follow no redirect: give the URL that it leads to, or its path in an engine file (api.chat)")
+	case slices.Contains([]int{http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusGone, http.StatusNotImplemented}, s.Code):
 		return because(result.ErrRejected, "the server does not have this path: check the URL and the engine of the plan")
 	}
 	return nil

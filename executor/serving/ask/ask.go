@@ -7,6 +7,7 @@ package ask
 import (
 	"bytes"
 	"cmp"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -16,6 +17,8 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"slices"
+	"strings"
 	"time"
 
 	"sweep.dev/sweep/backends/host"
@@ -80,7 +83,7 @@ func (c *Client) Stream(ctx context.Context, path string, body any) (first []byt
 		return nil, false, err
 	}
 	defer resp.Body.Close()
-	if media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); media == "application/json" {
+	if media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); media == "application/json" && !wire.IsStream(resp) {
 		first, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 		return first, false, err
 	}
@@ -101,7 +104,7 @@ func (c *Client) Stream(ctx context.Context, path string, body any) (first []byt
 	receiver.Receive(ctx, cancel, resp, &row, false)
 	switch row.ErrorClass {
 	case "", result.ErrNoTokens:
-		uncounted = row.TokenSource != "usage"
+		uncounted = row.TokenSource != result.FromUsage
 	case result.ErrTruncated: // the load will say it of each request
 	default:
 		return nil, false, &badStream{row.ErrorClass, fmt.Sprintf("POST %s: %s", path, c.mask.Text(row.Error))}
@@ -125,16 +128,28 @@ func firstChoice(stream []byte) []byte {
 	return []byte("{}")
 }
 
-// maxAnswer bounds the answer to one question, in bytes.
-const maxAnswer = 1 << 20
+// maxAnswer bounds the answer to one question, in bytes: a gateway lists thousands of models.
+const maxAnswer = 8 << 20
 
-func (c *Client) do(ctx context.Context, method, path string, body any) ([]byte, error) {
-	resp, err := c.Open(ctx, method, path, body)
+// plain returns the body of an answer, which some servers compress though nobody asked for it.
+func plain(resp *http.Response) (io.Reader, error) {
+	if resp.Header.Get("Content-Encoding") != "gzip" {
+		return resp.Body, nil
+	}
+	return gzip.NewReader(resp.Body)
+}
+
+func (c *Client) do(ctx context.Context, method, path string, question any) ([]byte, error) {
+	resp, err := c.Open(ctx, method, path, question)
 	if err != nil {
 		return nil, err
 	}
 	defer resp.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	body, err := plain(resp)
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %w", method, path, err)
+	}
+	answer, err := io.ReadAll(io.LimitReader(body, maxAnswer))
 	if err != nil {
 		return nil, fmt.Errorf("%s %s: %w", method, path, err)
 	}
@@ -144,7 +159,11 @@ func (c *Client) do(ctx context.Context, method, path string, body any) ([]byte,
 // Open returns an answer of 200, whose body the caller closes and ctx bounds. Another
 // status is a [Status], and no answer a [NoAnswer].
 func (c *Client) Open(ctx context.Context, method, path string, body any) (*http.Response, error) {
-	u, err := url.JoinPath(c.base, path)
+	base, err := url.Parse(c.base)
+	if err != nil {
+		return nil, err
+	}
+	u, err := wire.Join(base, path)
 	if err != nil {
 		return nil, err
 	}
@@ -161,7 +180,7 @@ func (c *Client) Open(ctx context.Context, method, path string, body any) (*http
 			c.sent(path)
 		}
 	}})
-	req, err := http.NewRequestWithContext(ctx, method, u, payload)
+	req, err := http.NewRequestWithContext(ctx, method, u.String(), payload)
 	if err != nil {
 		return nil, err
 	}
@@ -182,6 +201,9 @@ func (c *Client) Open(ctx context.Context, method, path string, body any) (*http
 		return nil, fmt.Errorf("%s %s: %w", method, path, err)
 	}
 	said := c.mask.Text(string(bytes.TrimSpace(answer)))
+	if to := resp.Header.Get("Location"); to != "" && resp.StatusCode/100 == 3 {
+		said = strings.TrimSpace("it leads to " + c.mask.Text(to) + " " + said)
+	}
 	return nil, &Status{resp.StatusCode, fmt.Sprintf("%s %s answered %s: %.300s", method, path, resp.Status, said), said}
 }
 
@@ -198,21 +220,38 @@ func (c *Client) Served(ctx context.Context, path string) []string {
 	return ids
 }
 
-// Models are the ids in a list of models.
+// Models are the ids in a list of models: that of OpenAI, an array of such models or of names,
+// or that of Ollama.
 func Models(body []byte) ([]string, error) {
-	var list struct {
-		Data []struct {
-			ID string `json:"id"`
-		} `json:"data"`
-	}
-	if err := json.Unmarshal(body, &list); err != nil {
+	var list struct{ Data, Models []listed }
+	if body = bytes.TrimSpace(body); len(body) > 0 && body[0] == '[' {
+		if err := json.Unmarshal(body, &list.Data); err != nil {
+			return nil, err
+		}
+	} else if err := json.Unmarshal(body, &list); err != nil {
 		return nil, err
 	}
 	var ids []string
-	for _, m := range list.Data {
-		ids = append(ids, m.ID)
+	for _, m := range slices.Concat(list.Data, list.Models) {
+		if !slices.Contains(ids, string(m)) {
+			ids = append(ids, string(m))
+		}
 	}
 	return ids, nil
+}
+
+// A listed is the name of a model in a list.
+type listed string
+
+// UnmarshalJSON reads a name, or an object that has it.
+func (l *listed) UnmarshalJSON(data []byte) error {
+	var m struct{ ID, Model, Name string }
+	if len(data) > 0 && data[0] == '"' {
+		return json.Unmarshal(data, (*string)(l))
+	}
+	err := json.Unmarshal(data, &m)
+	*l = listed(cmp.Or(m.ID, m.Model, m.Name))
+	return err
 }
 
 // clientOf returns a client that connects to h alone.
@@ -224,7 +263,8 @@ func clientOf(h host.Host) *http.Client {
 			},
 			DisableCompression: true,
 		},
-		// A redirect could carry a key to another host.
-		CheckRedirect: netguard.NoRedirect,
+		// A redirect could carry a key to another host, and a question that is not asked again
+		// under load does not show what the load will meet.
+		CheckRedirect: netguard.SameServer,
 	}
 }

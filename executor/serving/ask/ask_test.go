@@ -1,6 +1,7 @@
 package ask
 
 import (
+	"compress/gzip"
 	"context"
 	"crypto/tls"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -108,4 +110,72 @@ func (a at) URL() string { return a.url }
 func (a at) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	var d net.Dialer
 	return d.DialContext(ctx, network, addr)
+}
+
+// A server is asked as the load will ask it: below the prefix of its base URL, with the query of
+// both. A GET follows redirects of the same server, and nothing else does.
+func TestClient_asTheServerIs(t *testing.T) {
+	t.Parallel()
+	var asked []string
+	other := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(other.Close)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.URL.RequestURI())
+		switch r.URL.Path {
+		case "/p/metrics":
+			http.Redirect(w, r, "/p/metrics/?x=1", http.StatusTemporaryRedirect)
+		case "/p/round":
+			http.Redirect(w, r, "/p/round", http.StatusFound)
+		case "/p/away":
+			http.Redirect(w, r, other.URL+"/metrics", http.StatusMovedPermanently)
+		case "/p/zipped":
+			w.Header().Set("Content-Encoding", "gzip")
+			z := gzip.NewWriter(w)
+			_, _ = z.Write([]byte("plain"))
+			_ = z.Close()
+		default:
+			_, _ = w.Write([]byte("ok"))
+		}
+	}))
+	t.Cleanup(server.Close)
+	api := New(at{url: server.URL + "/p/?tenant=a"}, func(http.Header) {}, secret.Mask{}, func(string) {})
+	defer api.Close()
+	for _, c := range []struct{ path, want, says string }{
+		{"/v1/models?api-version=7", "ok", ""},
+		{"/metrics", "ok", ""},
+		{"/zipped", "plain", ""},
+		{"/round", "", "302 Found: it leads to /p/round"},
+		{"/away", "", "it leads to " + other.URL + "/metrics"},
+	} {
+		got, err := api.Get(t.Context(), c.path)
+		if string(got) != c.want || err != nil && !strings.Contains(err.Error(), c.says) || (err == nil) != (c.says == "") {
+			t.Errorf("%s: %q, %v", c.path, got, err)
+		}
+	}
+	if _, err := api.Post(t.Context(), "/metrics", nil); err == nil || Lasting(err) == nil || !strings.Contains(err.Error(), "it leads to /p/metrics/?x=1") {
+		t.Errorf("a redirected POST: %v", err)
+	}
+	if !slices.Contains(asked, "/p/v1/models?tenant=a&api-version=7") || !slices.Contains(asked, "/p/metrics/?x=1") {
+		t.Errorf("asked %v", asked)
+	}
+}
+
+func TestModels(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]string{
+		`{"object":"list","data":[{"id":"a"},{"id":"b"}]}`: "a b",
+		` [{"id":"a","type":"chat"},{"id":"b"}]`:           "a b",
+		`["a","b"]`:                                        "a b",
+		`{"models":[{"name":"a:latest"}]}`:                 "a:latest",
+		`{"data":[{"id":"a"}],"models":[{"name":"a"}]}`:    "a",
+		`{}`: "",
+	} {
+		got, err := Models([]byte(body))
+		if err != nil || strings.Join(got, " ") != want {
+			t.Errorf("%s: %q, %v", body, got, err)
+		}
+	}
+	if _, err := Models([]byte("<html>")); err == nil {
+		t.Error("a page is a list of models")
+	}
 }
