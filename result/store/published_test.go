@@ -30,7 +30,7 @@ func requestColumns() []column {
 		column{"prompt_tokens", "int64", "tokens", true, "Tokens of the prompt, as the server counted them."},
 		column{"cached_tokens", "int64", "tokens", true, "Those of them that it says it had already: in its prefix cache or, where another server computes prompts, as a KV cache that came from there."},
 		column{"completion_tokens", "int64", "tokens", true, "Tokens of the answer; token_source says who counted."},
-		column{"token_source", "string", "", true, "usage: the server; chunks: one token a chunk was assumed; null: not counted."},
+		column{"token_source", "string", "", true, "usage: the server; contradictory: the server, whose counts contradict one another or the chunks; chunks: one token a chunk was assumed; null: not counted."},
 		column{"max_tokens", "int64", "tokens", true, "What was asked for at most."},
 		column{"target_tokens", "int64", "tokens", true, "The prompt's target length; null if it has none."},
 		column{"chunk_us", "list<int32>", "us", false, "Receive times of all events with a choice, as differences of whole microseconds: the first from sent_ns, each other from the one before. Empty if the answer was not streamed."},
