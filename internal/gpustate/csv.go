@@ -1,6 +1,9 @@
 package gpustate
 
 import (
+	"errors"
+	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -79,18 +82,31 @@ type table struct {
 	ranks  map[string]int // of what has been read of the row
 }
 
-// row reads one row, and is false if it is none of a GPU.
+// row reads one row, and is false if it is none of a GPU. A row without a UUID
+// is one if the table has no such column, or if it says that the GPU is lost.
 func (t *table) row(cells []string) (r Reading, stamp string, ok bool) {
 	r = New()
 	t.ranks = make(map[string]int)
 	for i, field := range t.fields {
-		stamp = t.cell(&r, field, strings.TrimSpace(cells[i]), stamp)
+		cell := strings.TrimSpace(cells[i])
+		stamp = t.cell(&r, field, cell, stamp)
+		if r.Said == "" && lost.MatchString(cell) {
+			r.say(0, cell)
+		}
 	}
-	if _, err := strconv.ParseUint(r.Index, 10, 16); err != nil && r.Index != "" {
+	_, err := strconv.ParseUint(r.Index, 10, 16)
+	if err != nil && r.Index != "" {
 		return r, stamp, false
 	}
 	r.complete()
-	return r, stamp, nvidiaUUID(r.UUID)
+	switch {
+	case nvidiaUUID(r.UUID):
+		return r, stamp, true
+	case r.Lost, !slices.Contains(t.fields, "uuid") && !slices.Contains(t.fields, "gpu_uuid"):
+		r.UUID = ""
+		return r, stamp, err == nil && (r.Lost || len(r.Values) > 0)
+	}
+	return r, stamp, false
 }
 
 func (t *table) cell(r *Reading, field, cell, stamp string) string {
@@ -137,37 +153,52 @@ func (t *table) cell(r *Reading, field, cell, stamp string) string {
 // ParseCSV reads the CSV of a query for fields, with or without its header and
 // units; a header says itself which fields there are. A cell that says that it
 // has no value ([N/A], [Not Supported], N/A, nothing) or holds none is left out,
-// never taken for zero. whole says that the output's end was not lost: without
-// that a last line without its newline counts only where nothing but a name can
-// have been cut.
+// never taken for zero. A line that cannot be read becomes a reading with [Reading.Said].
+// whole says that the output's end was not lost: without that a last line
+// without its newline counts only if nothing but a name can have been cut.
 func ParseCSV(out []byte, fields []string, whole bool) ([]Reading, error) {
 	t := table{fields: fields}
 	var list []Reading
-	for line := range strings.Lines(string(out)) {
-		if header := headerOf(line); header != nil {
-			t.fields = header
+	n, headed := 0, false
+	for text := range strings.Lines(string(out)) {
+		n++
+		if header := headerOf(text); header != nil {
+			t.fields, headed = header, true
 			continue
 		}
-		cells := split(line, t.fields)
-		ended := whole || strings.HasSuffix(line, "\n") || t.fields[len(t.fields)-1] == "name"
-		if cells == nil || !ended {
+		if strings.TrimSpace(text) == "" {
 			continue
 		}
-		if r, _, ok := t.row(cells); ok {
-			list = append(list, r)
+		ended := whole || strings.HasSuffix(text, "\n")
+		if cells := split(text, t.fields); cells != nil && (ended || t.fields[len(t.fields)-1] == "name") {
+			if r, _, ok := t.row(cells); ok {
+				if r.Lost {
+					r.Line = n
+				}
+				list = append(list, r)
+				continue
+			}
+		}
+		if ended {
+			list = append(list, line(n, text))
 		}
 	}
-	if len(list) == 0 {
-		return nil, Complaint(string(out))
+	if told(list) {
+		return list, nil
 	}
-	return list, nil
+	said := Complaint(string(out))
+	if headed && len(list) > 0 && errors.Is(said, ErrAnswer) {
+		return nil, fmt.Errorf("%w: line %d is %q", ErrRows, list[0].Line, list[0].Said)
+	}
+	return nil, said
 }
 
-// ParseRow reads one line of [Streamed] columns, with its stamp as it stands there.
-func ParseRow(line string) (r Reading, stamp string, ok bool) {
-	cells := strings.Split(strings.TrimSpace(line), ",")
+// ParseRow reads one line of [Streamed] columns, with its stamp as it stands
+// there. Of another line the reading has [Reading.Said], and ok is false.
+func ParseRow(text string) (r Reading, stamp string, ok bool) {
+	cells := strings.Split(strings.TrimSpace(text), ",")
 	if len(cells) != len(Streamed) {
-		return Reading{}, "", false
+		return line(0, text), "", false
 	}
 	t := table{fields: Streamed}
 	return t.row(cells)

@@ -137,14 +137,16 @@ func ParseWrapper(body []byte, whole bool) ([]Reading, error) {
 				t.fields, cells = append(t.fields, field), append(cells, cell(o[key]))
 			}
 		}
-		if r, _, ok := t.row(cells); ok {
-			if r.Index == "" {
-				r.Index = strconv.Itoa(i)
-			}
-			list = append(list, r)
+		r, _, ok := t.row(cells)
+		if text, _ := json.Marshal(o); r.Said == "" && (!ok || lost.Match(text)) {
+			r.say(0, string(text))
 		}
+		if ok && r.Index == "" {
+			r.Index = strconv.Itoa(i)
+		}
+		list = append(list, r)
 	}
-	if len(list) == 0 {
+	if !told(list) {
 		return nil, ErrAnswer
 	}
 	return list, nil

@@ -43,6 +43,9 @@ func show(list []Reading) string {
 		if r.PIDsKnown {
 			fmt.Fprintf(&b, "  pids %v\n", r.PIDs)
 		}
+		if r.Said != "" {
+			fmt.Fprintf(&b, "  line %d lost %v said %q\n", r.Line, r.Lost, r.Said)
+		}
 	}
 	return b.String()
 }
@@ -127,6 +130,44 @@ func TestParseCSV(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+const (
+	smiHeader = "index, uuid, power.draw [W], name\n"
+	goneSaid  = "Unable to determine the device handle for GPU1: 0000:41:00.0: GPU is lost.  Reboot the system to recover this GPU"
+)
+
+// A line that is no GPU's state is kept with its place and text. One that says that a
+// GPU is lost names it, by index or UUID, if the line does.
+func TestParse_said(t *testing.T) {
+	xml := goneSaid + "\n<nvidia_smi_log><gpu><uuid>GPU-a</uuid><utilization><gpu_util>97 %</gpu_util></utilization></gpu></nvidia_smi_log>"
+	for _, tt := range []struct {
+		name, kind, body string
+		want             []string // UUID, index, line, lost, text
+	}{
+		{"no handle", "csv", smiHeader + "0, GPU-a, 300 W, A\n" + goneSaid + "\n", []string{"GPU-a 0 0 false ", " 1 3 true " + goneSaid}},
+		{"no handle, by address", "csv", smiHeader + "0, GPU-a, 300 W, A\nUnable to determine the device handle for GPU0000:41:00.0: Unknown Error\n", []string{"GPU-a 0 0 false ", "  3 true Unable to determine the device handle for GPU0000:41:00.0: Unknown Error"}},
+		{"alone", "csv", goneSaid + "\nNo devices were found\n", []string{" 1 1 true " + goneSaid, "  2 false No devices were found"}},
+		{"cells", "csv", smiHeader + "0, GPU-a, 300 W, A\n1, GPU-b, [GPU requires reset], B\n", []string{"GPU-a 0 0 false ", "GPU-b 1 3 true [GPU requires reset]"}},
+		{"cells without a UUID", "csv", smiHeader + "0, GPU-a, 300 W, A\n1, [GPU is lost], [GPU is lost], [GPU is lost]\n", []string{"GPU-a 0 0 false ", " 1 3 true [GPU is lost]"}},
+		{"a warning", "csv", smiHeader + "0, GPU-a, 300 W, A\nWARNING: infoROM is corrupted at gpu 0000:86:00.0\n", []string{"GPU-a 0 0 false ", "  3 false WARNING: infoROM is corrupted at gpu 0000:86:00.0"}},
+		{"a table without UUIDs", "csv", "index, power.draw [W]\n0, 300 W\n1, 200 W\n", []string{" 0 0 false ", " 1 0 false "}},
+		{"XML", "xml", xml, []string{" 1 1 true " + goneSaid, "GPU-a  0 false "}},
+		{"XML's cells", "xml", "<nvidia_smi_log><gpu><uuid>GPU-a</uuid><utilization><gpu_util>GPU requires reset</gpu_util></utilization></gpu></nvidia_smi_log>", []string{"GPU-a 0 0 true GPU requires reset"}},
+		{"JSON", "wrapper", `[{"uuid": "GPU-a", "power_draw": 3}, {"index": 1, "error": "GPU is lost"}]`, []string{"GPU-a 0 0 false ", ` 1 0 true {"error":"GPU is lost","index":1}`}},
+	} {
+		list, err := parsers[tt.kind]([]byte(tt.body))
+		var got []string
+		for _, r := range list {
+			got = append(got, fmt.Sprintf("%s %s %d %v %s", r.UUID, r.Index, r.Line, r.Lost, r.Said))
+		}
+		if diff := cmp.Diff(tt.want, got); diff != "" || err != nil {
+			t.Errorf("%s: %v (-want +got):\n%s", tt.name, err, diff)
+		}
+	}
+	if _, err := ParseCSV([]byte(smiHeader+"0, 1, 2, 3\n"), coreFields, true); !errors.Is(err, ErrRows) || !strings.Contains(err.Error(), `line 2 is "0, 1, 2, 3"`) {
+		t.Errorf("a table without a GPU: %v", err)
 	}
 }
 

@@ -104,6 +104,12 @@ type Reading struct {
 	ReasonsKnown bool
 	PIDs         []int // of the processes on it
 	PIDsKnown    bool
+
+	// Said is the tool's own text in place of a state: a line that cannot be read,
+	// or a cell that says that the GPU is lost. Of such a reading no value counts.
+	Said string
+	Line int  // of the output in which Said stands, from 1; 0 if it has no lines
+	Lost bool // Said says that a GPU is lost: that of UUID or Index, if one is there
 }
 
 // New is a reading that says nothing yet.
@@ -167,8 +173,9 @@ func (r *Reading) Key() string {
 // said of the GPU itself counts, except how busy it is: that is known of the
 // parts alone. Else memory is summed over the parts, and of everything else the
 // highest stands for the GPU: parts repeat what is the board's (power), show
-// nothing of it, or are busy each for itself.
+// nothing of it, or are busy each for itself. A reading without a state is left out.
 func Whole(list []Reading) []Reading {
+	list = slices.DeleteFunc(slices.Clone(list), func(r Reading) bool { return r.Said != "" })
 	var out []Reading
 	at := make(map[string]int)
 	for _, r := range list {
@@ -236,6 +243,7 @@ var (
 	ErrNoGPU  = errors.New("there is no GPU")
 	ErrDriver = errors.New("nvidia-smi cannot reach the driver")
 	ErrAnswer = errors.New("the answer is no list of GPUs")
+	ErrRows   = errors.New("no line of the table of GPUs can be read")
 )
 
 // missing says that a cell holds no value.

@@ -88,11 +88,15 @@ func Commands() []string {
 // [ParseCSV].
 func OfTool(body []byte, whole bool) (tool string, list []Reading, err error) {
 	var others []Output
+	document := bytes.TrimSpace(body)
+	if i := bytes.IndexByte(document, '<'); i > 0 && LostGPU(string(document[:i])) {
+		document = document[i:] // its parser gets the line before it too
+	}
 	for _, t := range Tools() {
 		for _, o := range t.Outputs {
 			if o.Begins == "" {
 				others = append(others, o)
-			} else if bytes.HasPrefix(bytes.TrimSpace(body), []byte(o.Begins)) {
+			} else if bytes.HasPrefix(document, []byte(o.Begins)) {
 				list, err = o.Parse(body, whole)
 				return o.Name, list, err
 			}
@@ -107,12 +111,16 @@ func OfTool(body []byte, whole bool) (tool string, list []Reading, err error) {
 }
 
 // parseAnyCSV reads CSV with a header, or with the columns of one of the
-// collector's own questions.
-func parseAnyCSV(body []byte, whole bool) (list []Reading, err error) {
+// collector's own questions: of those that in which most lines are a GPU's.
+func parseAnyCSV(body []byte, whole bool) (best []Reading, err error) {
 	for _, fields := range append([][]string{Streamed}, Questions...) {
-		if list, err = ParseCSV(body, fields, whole); err == nil {
-			return list, nil
+		list, bad := ParseCSV(body, fields, whole)
+		if bad != nil && best == nil {
+			err = bad
+		}
+		if bad == nil && (best == nil || states(list) > states(best)) {
+			best, err = list, nil
 		}
 	}
-	return nil, err
+	return best, err
 }

@@ -46,6 +46,15 @@ func TestOfTool(t *testing.T) {
 			t.Errorf("%s: %q, %+v, %v", name, tool, list, err)
 		}
 	}
+	for _, fields := range Questions {
+		body := row(fields) + goneSaid + "\n"
+		if _, list, err := OfTool([]byte(body), true); err != nil || len(list) != 2 || list[0].UUID != "GPU-a" || !list[1].Lost {
+			t.Errorf("%q: %+v, %v", body, list, err)
+		}
+	}
+	if tool, list, err := OfTool([]byte(goneSaid+"\n"+tests["XML"]), true); err != nil || tool != "nvidia-smi -q -x" || len(list) != 2 {
+		t.Errorf("XML behind a line: %s, %+v, %v", tool, list, err)
+	}
 	for _, body := range []string{"", "0, 1, 2\n", "vllm:x 1\n", "{}", "<html>"} {
 		if _, list, err := OfTool([]byte(body), true); !errors.Is(err, ErrAnswer) {
 			t.Errorf("%q: %+v, %v", body, list, err)

@@ -98,11 +98,15 @@ func ParseXML(out []byte) ([]Reading, error) {
 	if len(log.GPUs) == 0 {
 		return nil, ErrNoGPU
 	}
-	var list []Reading
+	list := before(out)
+	absent := len(list) > 0
 	for i, g := range log.GPUs {
 		r := g.state()
-		// The XML has no index; its order is that of nvidia-smi.
-		r.Index, r.Driver = strconv.Itoa(i), text(strings.TrimSpace(log.Driver))
+		r.Driver = text(strings.TrimSpace(log.Driver))
+		if !absent {
+			// The XML has no index; its order is that of nvidia-smi.
+			r.Index = strconv.Itoa(i)
+		}
 		list = append(list, r)
 		for _, p := range g.Parts {
 			part := New()
@@ -115,8 +119,28 @@ func ParseXML(out []byte) ([]Reading, error) {
 	return list, nil
 }
 
+// before reads the lines before the XML that say that a GPU is lost, which the
+// XML then leaves out.
+func before(out []byte) (list []Reading) {
+	n := 0
+	for text := range strings.Lines(string(out)) {
+		if n++; strings.HasPrefix(strings.TrimSpace(text), "<") {
+			break
+		}
+		if r := line(n, text); r.Lost {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
 func (g *xmlGPU) state() Reading {
 	r := New()
+	for _, text := range []string{g.UUID, g.Memory.Used, g.Util, g.Temp, g.ClockSM, g.OldPower.Draw, g.Power.Draw, g.Power.Average, g.Power.Instant} {
+		if r.Said == "" && lost.MatchString(text) {
+			r.say(0, text)
+		}
+	}
 	if uuid := strings.TrimSpace(g.UUID); nvidiaUUID(uuid) {
 		r.UUID = uuid
 	}
