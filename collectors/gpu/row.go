@@ -93,6 +93,9 @@ func (w *window) row(bracketed bool) result.Row {
 	if len(uuids) > 0 {
 		row[col.GPUUUID] = strings.Join(uuids, ",")
 	}
+	if w.broken() {
+		withhold(row)
+	}
 	return row
 }
 

@@ -62,8 +62,10 @@ func (c *Collector) Start(ctx context.Context, t collectors.Trial, sink collecto
 	for _, w := range first {
 		fresh := false
 		for _, r := range w.baseline {
-			fresh = fresh || r.UUID == "" || !seen[r.UUID]
-			seen[r.UUID] = true
+			if r.Said == "" {
+				fresh = fresh || r.UUID == "" || !seen[r.UUID]
+				seen[r.UUID] = true
+			}
 		}
 		switch {
 		case w.err != nil:
@@ -226,6 +228,9 @@ func (w *watcher) try(ctx context.Context, source *source) error {
 	if err != nil {
 		return err
 	}
+	if !gpustate.Seen(list) && len(list) > 0 {
+		return fmt.Errorf("%s said %q", source.name, list[0].Said)
+	}
 	w.looks++
 	w.baseline, w.before.own = list, own
 	w.before.at, w.before.out = (begun+w.session.trial.Anchor.Since())/2, out
@@ -239,7 +244,7 @@ func (w *watcher) bound(ctx context.Context, source *source, limit time.Duration
 // first takes the look into account that open took, and the processes.
 func (w *watcher) first(ctx context.Context) {
 	w.keep(w.source, w.before.at, w.before.out)
-	w.take(w.before.at, w.baseline, false, w.before.own)
+	w.take(w.before.at, w.baseline, false, w.before.own, 0)
 	w.before.out, w.before.own = nil, nil
 	w.snapshot(ctx, true)
 }
@@ -301,13 +306,14 @@ func (w *watcher) look(ctx context.Context, loaded bool) error {
 		return err
 	}
 	w.keep(w.source, at, out)
-	w.take(at, list, loaded, own)
+	w.take(at, list, loaded, own, 0)
 	return nil
 }
 
 // take takes readings into account and passes them on. own is the deployment's
-// processes before the look: one that has ended since is no stranger.
-func (w *watcher) take(at time.Duration, list []gpustate.Reading, loaded bool, own map[int]bool) {
+// processes before the look: one that has ended since is no stranger. A GPU that
+// is not in the list is missing if it was not seen for longer than patience.
+func (w *watcher) take(at time.Duration, list []gpustate.Reading, loaded bool, own map[int]bool, patience time.Duration) {
 	s := w.session
 	if slices.ContainsFunc(list, func(r gpustate.Reading) bool { return r.PIDsKnown }) {
 		w.tells = true
@@ -316,8 +322,12 @@ func (w *watcher) take(at time.Duration, list []gpustate.Reading, loaded bool, o
 	s.mu.Lock()
 	s.window.processes.observe(w.number, list, own)
 	s.window.observe(w.number, at, list, loaded)
+	s.window.looked(w.number, at, patience)
 	s.mu.Unlock()
 	for _, r := range list {
+		if r.Said != "" {
+			continue // no value of it counts
+		}
 		labels := []string{fmt.Sprintf("gpu=%q", r.Index)}
 		if r.Part != "" {
 			labels = append(labels, fmt.Sprintf("part=%q", r.Part))
@@ -362,6 +372,9 @@ func (w *watcher) snapshot(ctx context.Context, values bool) {
 	s.window.processes.observe(w.number, list, own)
 	if values {
 		s.window.observe(w.number, at, list, s.window.begun)
+		if slices.ContainsFunc(list, func(r gpustate.Reading) bool { return len(r.Values) > 0 }) {
+			s.window.looked(w.number, at, 0)
+		}
 	}
 }
 
@@ -451,16 +464,28 @@ func (s *session) findings(row result.Row) {
 		}
 	}
 	load := s.trial.Anchor.Since() - s.window.start
+	broken := s.window.broken()
+	for _, text := range s.window.losses() {
+		if broken {
+			text += "; the columns of the GPUs are null"
+		}
+		s.note(finding.GPUMetricsPartial, "%s", text)
+	}
+	if n := s.window.told.unread; n > 0 {
+		s.note(finding.GPUMetricsPartial, "%d lines about the GPUs cannot be read, the first: %q", n, s.window.told.first)
+	}
 	ms, _ := row[col.GPUThrottledMs].(float64)
 	switch {
 	case failed > 0:
 		s.note(finding.GPUMetricsPartial, "%d of %d looks at the GPUs failed, the last with: %v", failed, looks, lastErr)
-	case row[col.GPUEnergyJ] == nil && s.window.gaps() > 0:
+	case s.window.misses() > 0:
+		s.note(finding.GPUMetricsPartial, "a GPU was missing in %d looks at the GPUs, and came back", s.window.misses())
+	case !broken && row[col.GPUEnergyJ] == nil && s.window.gaps() > 0:
 		s.note(finding.GPUMetricsPartial, "the power of the GPUs is unknown for %d stretches, so energy is not stated", s.window.gaps())
 	case full:
 		s.note(finding.GPUMetricsPartial, "what the GPUs' tools say is kept up to %d MiB", maxRaw>>20)
 	}
-	if s.window.unused() {
+	if !broken && s.window.unused() {
 		s.note(finding.GPUIdle, "no GPU changed under load, and none holds a model: the wrong GPU, or the wrong server?")
 	}
 	if n, _ := row[col.GPUForeignProcesses].(int64); n > 0 {

@@ -258,6 +258,71 @@ func TestSession_exporter(t *testing.T) {
 	}
 }
 
+// nvidia-smi fails if a GPU is lost: what it printed counts all the same.
+func TestSession_lost(t *testing.T) {
+	t.Parallel()
+	const said = "Unable to determine the device handle for GPU1: 0000:41:00.0: GPU is lost"
+	rows := func(indices ...int) (out string) {
+		for _, i := range indices {
+			out += fmt.Sprintf("%d, GPU-%d, 590, 70, 0, 9000, 16376, 20, 30, 210, A\n", i, i)
+		}
+		return out
+	}
+	for name, tt := range map[string]struct {
+		first, later string
+		want         []string // of the texts of the findings
+	}{
+		"under load":     {rows(0, 1), rows(0) + said + "\n", []string{"GPU 1 (GPU-1) stopped reporting", said, "the columns of the GPUs are null"}},
+		"alone":          {rows(1), said + "\nNo devices were found\n", []string{"GPU 1 (GPU-1) stopped reporting", said, "No devices were found"}},
+		"from the start": {said + "\n", said + "\n", []string{"no GPU was watched: nvidia-smi said", said}},
+		"a warning":      {rows(0, 1), rows(0, 1) + "WARNING: infoROM is corrupted\n", []string{"lines about the GPUs cannot be read, the first: \"WARNING: infoROM is corrupted\""}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var looks atomic.Int64
+			h := &collectortest.Host{Run: func(_ context.Context, argv ...string) ([]byte, error) {
+				if strings.Contains(argv[1], "reasons") || argv[1] == "-q" || argv[0] != "nvidia-smi" {
+					return nil, errors.New("exit status 1")
+				}
+				if looks.Add(1) == 1 {
+					return []byte(tt.first), exited(tt.first)
+				}
+				return []byte(tt.later), exited(tt.later)
+			}}
+			loaded := make(chan struct{})
+			close(loaded)
+			session, sink := begin(t, Config{}, loaded, h)
+			if name != "from the start" {
+				polltest.Until(t, "looks", func() bool { return looks.Load() >= 4 })
+			}
+			row := end(t, session)
+			var texts string
+			for _, n := range sink.Notes() {
+				texts += n.Text + "\n"
+			}
+			for _, want := range tt.want {
+				if !strings.Contains(texts, want) {
+					t.Errorf("no %q in\n%s", want, texts)
+				}
+			}
+			want := any(nil)
+			if name == "a warning" {
+				want = 40.0
+			}
+			if row["mean_gpu_power_w"] != want {
+				t.Errorf("power %v", row["mean_gpu_power_w"])
+			}
+		})
+	}
+}
+
+// exited is the error of a tool that says that a GPU is lost.
+func exited(out string) error {
+	if gpustate.LostGPU(out) {
+		return errors.New("exit status 15")
+	}
+	return nil
+}
+
 // streamHost samples its GPUs itself.
 type streamHost struct {
 	*collectortest.Host

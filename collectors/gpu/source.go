@@ -97,6 +97,9 @@ func execute(ctx context.Context, h host.Host, argv ...string) ([]byte, error) {
 		return nil, context.Cause(ctx)
 	}
 	if err != nil && !errors.Is(err, host.ErrNotSupported) {
+		if gpustate.LostGPU(string(out)) {
+			return out, nil // the exit status says no more than the answer
+		}
 		if said := gpustate.Complaint(string(out)); !errors.Is(said, gpustate.ErrAnswer) {
 			return nil, said
 		}

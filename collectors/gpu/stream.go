@@ -126,8 +126,11 @@ func (w *watcher) rows(lines string, received time.Duration, c *clock) {
 	for line := range strings.Lines(lines) {
 		r, text, ok := gpustate.ParseRow(line)
 		stamp, err := time.Parse("2006/01/02 15:04:05.000", text)
-		if ok && err == nil {
+		switch {
+		case ok && err == nil:
 			rows = append(rows, row{r, stamp})
+		case r.Lost && len(rows) > 0:
+			rows = append(rows, row{r, rows[len(rows)-1].stamp}) // it has no stamp of its own
 		}
 	}
 	if len(rows) == 0 {
@@ -147,6 +150,6 @@ func (w *watcher) rows(lines string, received time.Duration, c *clock) {
 		loaded := s.window.begun && at >= s.window.start
 		w.fresh = time.Now()
 		s.mu.Unlock()
-		w.take(at, []gpustate.Reading{row.r}, loaded, nil)
+		w.take(at, []gpustate.Reading{row.r}, loaded, nil, staleTicks*streamTick)
 	}
 }

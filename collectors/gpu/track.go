@@ -29,6 +29,10 @@ type track struct {
 	seen                        time.Duration // of the last look
 	at                          time.Duration // of the last look that told reasons
 	reasons                     map[string]bool
+
+	lost   *loss // for good; nil if it was not
+	absent *loss // from the latest look; nil if it was in it
+	misses int   // looks without it
 }
 
 func (t *track) observe(at time.Duration, r gpustate.Reading, loaded bool, w *window) {

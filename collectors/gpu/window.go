@@ -23,6 +23,7 @@ type window struct {
 	memoryMax highest // summed over the GPUs
 	freeMin   lowest
 	processes processes
+	told      told
 }
 
 func newWindow(maxGap time.Duration) *window {
@@ -53,15 +54,17 @@ func (w *window) begin(at time.Duration) {
 // observe takes one look at a host into account. Means count only while the
 // load ran; the looks before and after it show GPUs at rest.
 func (w *window) observe(host int, at time.Duration, list []gpustate.Reading, loaded bool) {
+	for _, r := range list {
+		if r.Said != "" {
+			w.say(host, at, r)
+		}
+	}
 	list = gpustate.Whole(list)
 	for _, r := range list {
 		if len(r.Values) == 0 {
 			continue // it lists processes alone
 		}
-		key := r.Key()
-		if r.UUID == "" {
-			key = fmt.Sprintf("%d%s", host, key)
-		}
+		key := keyOf(host, r)
 		t := w.tracks[key]
 		if t == nil {
 			t = &track{host: host, seen: at, at: at, latest: make(map[string]float64), held: make(map[string]*counter), active: make(map[string]time.Duration)}
@@ -73,6 +76,14 @@ func (w *window) observe(host int, at time.Duration, list []gpustate.Reading, lo
 		t.observe(at, r, loaded, w)
 	}
 	w.memories()
+}
+
+// keyOf names a GPU among those of all hosts.
+func keyOf(host int, r gpustate.Reading) string {
+	if r.UUID == "" {
+		return fmt.Sprintf("%d%s", host, r.Key())
+	}
+	return r.UUID
 }
 
 // memories sums memory over the GPUs as each was last seen. A sum over some of

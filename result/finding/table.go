@@ -431,8 +431,8 @@ var remarks = []Fact{
 		"set `collect: [prom, {gpu: {port: 9400}}]` if an exporter runs; the `gpu_` columns are null",
 	},
 	{
-		GPUMetricsPartial, "some reads of the GPUs failed, or one server's GPU could not be read", "",
-		"raise `interval` of `gpu`; with gaps in the power, energy is null",
+		GPUMetricsPartial, "some reads of the GPUs failed, or one GPU could not be read", "",
+		"if a GPU was lost, all `gpu_` figures are null: see the kernel's log, and reset the GPU; else raise `interval` of `gpu`; with gaps in the power, energy is null",
 	},
 	{
 		GPUIdle, "no GPU showed any load, and none holds a model", "",
