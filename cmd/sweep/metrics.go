@@ -344,6 +344,7 @@ func printMetrics(out io.Writer, from string, x *prom.Explained, all bool) error
 		return rows
 	}
 	var errs []error
+	errs = append(errs, section("Not read", unreadRows(x.Unread)))
 	for _, g := range x.GPUs {
 		errs = append(errs, section(gpuTitle(g), gpuRows(g)))
 	}
@@ -360,6 +361,26 @@ func printMetrics(out io.Writer, from string, x *prom.Explained, all bool) error
 func gpuTitle(g prom.GPU) string {
 	parts := slices.DeleteFunc([]string{strings.TrimSpace("GPU " + g.Index), g.Name, g.UUID}, func(s string) bool { return s == "" })
 	return plaintext.Line(strings.Join(parts, ", "))
+}
+
+func unreadRows(list []prom.Unread) (rows [][]string) {
+	for _, u := range list {
+		place, who := "", ""
+		if u.Line > 0 {
+			place = fmt.Sprintf("line %d", u.Line)
+		}
+		if u.GPU != "" {
+			who = u.GPU
+			if !strings.HasPrefix(who, "GPU") {
+				who = "GPU " + who
+			}
+		}
+		if u.Lost {
+			who = strings.TrimSpace(cmp.Or(who, "a GPU") + " is lost")
+		}
+		rows = append(rows, []string{place, who, u.Text})
+	}
+	return rows
 }
 
 func gpuRows(g prom.GPU) (rows [][]string) {

@@ -66,6 +66,12 @@ func TestMetrics_servers(t *testing.T) {
 		{"nothing", http.NotFound, []string{"{}"}, "404", exitUsage},
 		{"refused", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }, []string{"{}/metrics"}, "403", exitUsage},
 		{"HTML", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>\n") }, []string{"{}"}, "HTML", exitUsage},
+		{"a lost GPU", func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, "index, uuid, power.draw [W], name\n0, GPU-a, 300 W, A\nUnable to determine the device handle for GPU1: GPU is lost\n")
+		}, []string{"{}"}, "line 3  GPU 1 is lost  Unable to determine", exitOK},
+		{"a table without a GPU", func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, "index, uuid, power.draw [W], name\n0, none, 300 W, A\n")
+		}, []string{"{}"}, `line 2 is "0, none, 300 W, A"`, exitUsage},
 		{"a last line without a newline", func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = io.WriteString(w, "vllm:num_requests_running 1\nvllm:num_requests_waiting 12")
 		}, []string{"{}"}, "12 requests", exitOK},

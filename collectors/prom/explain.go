@@ -36,6 +36,8 @@ type Explained struct {
 	// looks at the GPUs. The last counts.
 	Looks int   `json:"looks,omitempty"`
 	GPUs  []GPU `json:"gpus,omitempty"`
+	// Unread are the lines of a tool of GPUs that are no GPU's state.
+	Unread []Unread `json:"unread,omitempty"`
 }
 
 // A Family is what a body says under one name.

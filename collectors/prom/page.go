@@ -2,6 +2,7 @@ package prom
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -22,6 +23,14 @@ type GPU struct {
 	// Readings have the names and the units of the samples, in the order of the names.
 	Readings []Reading `json:"readings"`
 	Reasons  []string  `json:"reasons,omitempty"` // for which the clocks are held down
+}
+
+// An Unread is a line about GPUs that is no state of one.
+type Unread struct {
+	Line int    `json:"line,omitempty"` // from 1; 0 if the body has no lines
+	GPU  string `json:"gpu,omitempty"`  // UUID or index, if it names one
+	Lost bool   `json:"lost"`           // it says that the GPU is lost
+	Text string `json:"text"`
 }
 
 // IterationStatistics is the tool of iteration statistics.
@@ -49,6 +58,7 @@ func Read(profiles []*engine.Profile, body []byte, whole bool) (Explained, error
 	case bad == nil:
 		x := Explained{Tool: tool, Families: []Family{}}
 		x.GPUs, x.Looks = gpus(list)
+		x.Unread = unread(list)
 		return x, nil
 	case !errors.Is(bad, gpustate.ErrAnswer), bytes.Contains(body, []byte("nvidia_smi_log")):
 		return Explained{}, bad // it says what is the matter with the GPUs, or with the file
@@ -108,8 +118,18 @@ func (g *GPU) value(quantity string) *float64 {
 	return nil
 }
 
+// unread returns the lines that are no GPU's state.
+func unread(list []gpustate.Reading) (out []Unread) {
+	for _, r := range list {
+		if r.Said != "" {
+			out = append(out, Unread{r.Line, cmp.Or(r.UUID, r.Index), r.Lost, r.Said})
+		}
+	}
+	return out
+}
+
 // gpus are the GPUs of some readings, as they were last told, and how often they
-// were.
+// were. One that was last told to be lost is left out.
 func gpus(list []gpustate.Reading) (out []GPU, looks int) {
 	type id struct{ key, part string }
 	seen := make(map[id]int)
@@ -117,6 +137,18 @@ func gpus(list []gpustate.Reading) (out []GPU, looks int) {
 	var last []gpustate.Reading
 	for _, r := range list {
 		who := id{r.Key(), r.Part}
+		if r.Lost {
+			last = slices.DeleteFunc(last, func(old gpustate.Reading) bool {
+				return r.UUID != "" && old.UUID == r.UUID || r.UUID == "" && r.Index != "" && old.Index == r.Index
+			})
+			clear(at)
+			for i, old := range last {
+				at[id{old.Key(), old.Part}] = i
+			}
+		}
+		if r.Said != "" {
+			continue
+		}
 		seen[who]++
 		looks = max(looks, seen[who])
 		if i, ok := at[who]; ok {
