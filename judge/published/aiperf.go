@@ -130,10 +130,10 @@ func aiperfLoad(version string, metrics map[string]map[string]float64) *load {
 		if m.kind == other {
 			continue
 		}
-		for s := range metrics[m.tag] {
+		for s, v := range metrics[m.tag] {
 			p := percentileOf(s)
 			if s == "avg" || p >= 0.5 && m.kind != throughput {
-				l.figures = append(l.figures, figure{m.tag + " " + s, m.kind, p})
+				l.figures = append(l.figures, figure{m.tag + " " + s, m.kind, p, m.tag, v})
 			}
 		}
 	}
@@ -153,6 +153,10 @@ func aiperfLoad(version string, metrics map[string]map[string]float64) *load {
 		l.failed = n
 	}
 	l.duration = get("benchmark_duration", "avg")
+	l.rates = []rate{
+		{"request_throughput avg", float64(l.completed), "completed requests"},
+		{"output_token_throughput avg", get("output_token_count", "sum"), "output tokens"},
+	}
 	l.delay99 = get("credit_to_start_latency", "p99") / 1e3
 	l.delay, l.e2eMean = get("credit_to_start_latency", "avg")/1e3, get("request_latency", "avg")/1e3
 	l.inFlight = get("effective_concurrency", "avg")

@@ -47,6 +47,9 @@ func Checks() []Check {
 		{"prefix_cache", "the cached tokens of the answers' usage", "Prompts were found in the server's prefix cache: prefill was skipped, as it would not be with new prompts.", "reset the cache between loads, or use other prompts for each (another seed)", prefixCache},
 		{"chunks_as_tokens", "the tokens and the chunks of answers", "A chunk holds several tokens: the gaps that are called inter-token latency are gaps between chunks.", "use TPOT, which is per token; a rate by chunks counts too few tokens", chunksAsTokens},
 		{"ramp_in_throughput", "the starts and ends of requests, or the mean number in flight", "The rate is over the whole time, in which the load was lower at the start and at the end.", "measure longer, so that the ramp and the tail weigh less", rampInThroughput},
+		{"implausible", "a figure", "A figure cannot be: a latency or a rate of 0, less or without end; a percentile below a lower one; a rate that is not its number by the duration.", "find out what the tool did not understand: a server's chunks or usage, or a clock", implausible},
+		{"sent_at_once", "the concurrency and the rate, or the starts of requests", "All requests were sent at once: TTFT is mostly waiting. That is right for an offline test, of throughput.", "use the throughput; to measure latencies set a concurrency or a rate", sentAtOnce},
+		{"more_than_in_flight", "the concurrency, the number of requests, the duration and the mean latency", "By Little's law more requests were in flight than the concurrency: rate and latency are of different times, or of different requests.", "compare rate and latency only if they are of the same window", moreThanInFlight},
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 func readGuideLLM(data json.RawMessage) ([]*load, error) {
 	type stat struct {
 		Successful *struct {
+			Mean        *float64            `json:"mean"`
 			Percentiles map[string]*float64 `json:"percentiles"`
 		} `json:"successful"`
 	}
@@ -95,13 +96,15 @@ func readGuideLLM(data json.RawMessage) ([]*load, error) {
 			if json.Unmarshal(metrics[name], &s) != nil || s.Successful == nil {
 				continue
 			}
-			l.figures = append(l.figures, figure{name + " mean", k, 0})
+			if s.Successful.Mean != nil {
+				l.figures = append(l.figures, figure{name + " mean", k, 0, name, *s.Successful.Mean})
+			}
 			if k == throughput {
 				continue // its percentiles are of instants
 			}
 			for p, v := range s.Successful.Percentiles {
 				if v != nil && percentileOf(p) >= 0.5 {
-					l.figures = append(l.figures, figure{name + " " + p, k, percentileOf(p)})
+					l.figures = append(l.figures, figure{name + " " + p, k, percentileOf(p), name, *v})
 				}
 			}
 		}

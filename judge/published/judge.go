@@ -25,6 +25,7 @@ type State string
 const (
 	OK        State = "ok"        // looked at, and nothing was found
 	Bad       State = "bad"       // figures must not be used
+	Remark    State = "remark"    // good to know: right for some tests, and no figure is bad
 	Undecided State = "undecided" // cannot be told from this file
 )
 
@@ -73,6 +74,7 @@ func Of(data []byte, o Options) ([]Verdict, error) {
 	}
 	verdicts := make([]Verdict, 0, len(loads))
 	for _, l := range loads {
+		l.all = slices.Clone(l.figures)
 		l.figures = slices.DeleteFunc(l.figures, func(f figure) bool { return !strings.Contains(f.name, o.Figure) })
 		if len(l.figures) == 0 {
 			return nil, &FigureError{o.Figure}
@@ -101,6 +103,9 @@ func (l *load) judge() Verdict {
 				f.State, f.Advice = OK, ""
 			}
 		}
+		if f.State == Remark {
+			f.Advice = c.Advice
+		}
 		v.Findings = append(v.Findings, f)
 	}
 	for _, g := range l.figures {
@@ -110,7 +115,7 @@ func (l *load) judge() Verdict {
 			v.Left = append(v.Left, g.name)
 		}
 	}
-	rank := map[State]int{Bad: 0, OK: 1, Undecided: 2}
+	rank := map[State]int{Bad: 0, Remark: 1, OK: 2, Undecided: 3}
 	slices.SortStableFunc(v.Findings, func(a, b Finding) int { return cmp.Compare(rank[a.State], rank[b.State]) })
 	return v
 }

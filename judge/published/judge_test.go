@@ -70,7 +70,7 @@ func TestRecorded(t *testing.T) {
 		{"guidellm-bad.json", "", "burst_start client_bound failures_left_out few_samples", "coalesced ramp_in_throughput"},
 		{"aiperf.json", "p95", "", ""},
 		{"aiperf-bad.json", "", "burst_start client_bound coalesced failures_left_out few_samples ramp_in_throughput", ""},
-		{"aiperf.csv", "p95", "", "burst_start chunks_as_tokens client_bound ramp_in_throughput"},
+		{"aiperf.csv", "p95", "", "burst_start chunks_as_tokens client_bound more_than_in_flight ramp_in_throughput sent_at_once"},
 	} {
 		v := judged(t, recorded(t, c.file), c.figure)
 		if bad, undecided := codes(v, published.Bad), codes(v, published.Undecided); bad != c.bad || undecided != c.undecided {
@@ -150,6 +150,9 @@ func TestChecks(t *testing.T) {
 		"a ramp":              {change(t, "vllm.json", map[string]any{"ramp_up_strategy": "linear"}), "burst_start", published.OK, "spread"},
 		"some failed":         {change(t, "vllm.json", map[string]any{"failed": 4}), "failures_left_out", published.Bad, "4 of 144"},
 		"no word of failures": {change(t, "vllm.json", map[string]any{"failed": nil}), "failures_left_out", published.Undecided, "does not say"},
+		"an offline test":     {change(t, "vllm.json", map[string]any{"max_concurrency": nil, "start_times": slices.Repeat([]any{5.0}, 140)}), "sent_at_once", published.Remark, "within 0 ms"},
+		"one wave":            {change(t, "vllm.json", with("max_concurrency", 140)), "sent_at_once", published.Remark, "140 requests at concurrency 140"},
+		"Little's law":        {change(t, "vllm.json", map[string]any{"mean_e2el_ms": 1200.0}), "more_than_in_flight", published.Remark, "5.42 requests in flight of 4"},
 	} {
 		v := judged(t, c.data, "")
 		i := slices.IndexFunc(v.Findings, func(f published.Finding) bool { return f.Code == c.code })
@@ -159,13 +162,62 @@ func TestChecks(t *testing.T) {
 	}
 }
 
+// TestImplausible: a figure that cannot be is bad, with those of its family if it is the
+// mean, and no other.
+func TestImplausible(t *testing.T) {
+	ttft := "mean_ttft_ms std_ttft_ms median_ttft_ms p50_ttft_ms p95_ttft_ms"
+	for name, c := range map[string]struct {
+		keys map[string]any
+		text string
+		want string // figures
+	}{
+		"zeros":             {map[string]any{"mean_ttft_ms": 0.0, "median_ttft_ms": 0.0, "p50_ttft_ms": 0.0, "p95_ttft_ms": 0.0, "std_ttft_ms": 0.0}, "mean_ttft_ms is 0", ttft},
+		"a zero":            {map[string]any{"median_e2el_ms": 0.0}, "median_e2el_ms is 0", "median_e2el_ms"},
+		"no deviation":      {map[string]any{"std_ttft_ms": 0.0}, "no figure is 0", ""},
+		"gaps of 0":         {map[string]any{"median_itl_ms": 0.0, "p50_itl_ms": 0.0}, "no figure is 0", ""},
+		"less than 0":       {map[string]any{"p95_tpot_ms": -1.0}, "p95_tpot_ms is -1", "p95_tpot_ms"},
+		"infinite":          {map[string]any{"output_throughput": "Infinity"}, "output_throughput is infinite", "output_throughput"},
+		"no number":         {map[string]any{"p95_ttft_ms": "NaN"}, "p95_ttft_ms is no number", "p95_ttft_ms"},
+		"no rate":           {map[string]any{"request_throughput": 0.0}, "request_throughput is 0", "request_throughput"},
+		"tokens":            {map[string]any{"output_throughput": 144.0}, "output_throughput is 144, and 2240 output tokens in 31 s are 72.3 (bound 10 %)", "output_throughput"},
+		"a long duration":   {map[string]any{"duration": 62.0}, "request_throughput is 4.52, and 140 completed requests in 62 s are 2.26", "output_throughput request_throughput total_token_throughput"},
+		"a low percentile":  {map[string]any{"p95_e2el_ms": 700.0}, "p95_e2el_ms is 700 and p50_e2el_ms is 885", "p50_e2el_ms p95_e2el_ms"},
+		"a rounded p50":     {map[string]any{"p50_e2el_ms": 885.0}, "no figure is 0", ""},
+		"nothing completed": {map[string]any{"completed": 0, "total_input_tokens": 0, "total_output_tokens": 0, "request_throughput": 0.0, "output_throughput": 0.0, "total_token_throughput": 0.0}, "no figure is 0", ""},
+	} {
+		data := change(t, "vllm.json", c.keys)
+		for _, word := range []string{"Infinity", "NaN"} {
+			data = bytes.ReplaceAll(data, []byte(`"`+word+`"`), []byte(word)) // as Python writes it
+		}
+		v := judged(t, data, "")
+		i := slices.IndexFunc(v.Findings, func(f published.Finding) bool { return f.Code == "implausible" })
+		f := v.Findings[i]
+		if got := strings.Join(f.Figures, " "); !strings.Contains(f.Text, c.text) || len(strings.Fields(got)) != len(strings.Fields(c.want)) {
+			t.Errorf("%s: %s: %s", name, got, f.Text)
+		}
+		for _, want := range strings.Fields(c.want) {
+			if !slices.Contains(f.Figures, want) || slices.Contains(v.Left, want) {
+				t.Errorf("%s: %s is not bad: %s", name, want, f.Text)
+			}
+		}
+	}
+	zero := change(t, "vllm.json", map[string]any{"mean_itl_ms": 0.0, "median_itl_ms": 0.0})
+	if v := judged(t, zero, "median_itl"); len(v.Bad) != 1 {
+		t.Errorf("with the mean out of sight: %+v", v)
+	}
+	inverse := []byte(`{"hw": "h", "conc": 1, "tput_per_gpu": 1.0, "median_intvty": 100.0, "p99_intvty": 50.0}`)
+	if v := judged(t, inverse, ""); codes(v, published.Bad) != "" {
+		t.Errorf("interactivity: %+v", v)
+	}
+}
+
 // An InferenceX row, with the keys that its script writes.
 const row = `{"hw": "h100", "conc": 64, "model": "m", "framework": "vllm", "tput_per_gpu": 900.0, "output_tput_per_gpu": 450.0,
  "mean_ttft": 0.5, "p99_ttft": 2.0, "mean_tpot": 0.01, "mean_intvty": 100.0, "mean_itl": %v, "p99.9_e2el": 9.0}`
 
 func TestInferenceX(t *testing.T) {
 	good, bad := judged(t, []byte(fmt.Sprintf(row, 0.0101)), ""), judged(t, []byte(fmt.Sprintf(row, 0.04)), "")
-	if !good.Trusted() || codes(good, published.OK) != "chunks_as_tokens" {
+	if !good.Trusted() || codes(good, published.OK) != "chunks_as_tokens implausible" {
 		t.Errorf("%+v", good)
 	}
 	if codes(bad, published.Bad) != "chunks_as_tokens" || len(bad.Bad) != 1 || bad.Bad[0].Figure != "mean_itl" {
@@ -177,8 +229,11 @@ func TestInferenceX(t *testing.T) {
 func TestForms(t *testing.T) {
 	one := bytes.TrimSpace(recorded(t, "vllm.json"))
 	for name, data := range map[string][]byte{
-		"a list":  []byte("[" + string(one) + ",\n" + string(one) + "]"),
-		"by line": []byte(string(one) + "\n" + string(one) + "\n"),
+		"a list":      []byte("[" + string(one) + ",\n" + string(one) + "]"),
+		"by line":     []byte(string(one) + "\n" + string(one) + "\n"),
+		"a BOM":       []byte("\ufeff" + string(one) + "\n" + string(one)),
+		"lists":       []byte("[" + string(one) + "]\n[" + string(one) + "]"),
+		"a bare word": bytes.ReplaceAll([]byte(string(one)+"\n"+string(one)), []byte(`"request_rate": "inf"`), []byte(`"note": "a \"NaN", "request_rate": Infinity`)),
 	} {
 		list, err := published.Of(data, published.Options{})
 		if err != nil || len(list) != 2 || !list[1].Trusted() {
@@ -204,6 +259,9 @@ func TestRefused(t *testing.T) {
 		fmt.Sprintf(row, 0.01) + "x":      "JSON value 2",
 		`{"hw": "h", "conc": "many", "tput_per_gpu": 1}`: "read as InferenceX",
 		`{"benchmarks": [], "metadata": {}}`:             "it has no load",
+		"[" + fmt.Sprintf(row, 0.01) + ", 3]":            `item 2: "3"`,
+		"[" + fmt.Sprintf(row, 0.01) + "]\n[{}]":         "JSON value 2, before byte 235: item 1 of the list: no result file",
+		`{"hw": "h", "conc": NaN, "tput_per_gpu": 1}`:    "conc",
 	} {
 		if _, err := published.Of([]byte(text), published.Options{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.60s: %v, want %s", text, err, want)

@@ -19,7 +19,8 @@ type load struct {
 	completed     int
 	failed        int // failed or not finished
 	duration      float64
-	figures       []figure
+	figures       []figure  // that are judged
+	all           []figure  // of the file
 	requests      []request // nil if the file has none
 
 	// Figures of files without requests; NaN for those that the file does not have.
@@ -31,6 +32,14 @@ type load struct {
 	cachedShare     float64 // of the prompt tokens, 0 to 1
 	chunksAreNamed  bool    // figures of chunks have a name of their own
 	itlMean, tpMean float64 // if both are there, they differ by the tokens of a chunk
+	rates           []rate  // that the duration decides
+}
+
+// A rate is a throughput with the number that it is of.
+type rate struct {
+	figure string
+	of     float64 // NaN if the file does not say
+	word   string
 }
 
 func newLoad(tool, version string) *load {
@@ -65,9 +74,16 @@ const (
 
 // A figure is a number of a file.
 type figure struct {
-	name string // in the file
-	kind kind
-	p    float64 // 0.95 for a p95; 0 for no percentile
+	name   string // in the file
+	kind   kind
+	p      float64 // 0.95 for a p95; 0 for no percentile
+	family string  // name without the statistic
+	value  float64 // in the file's unit
+}
+
+// mean reports whether f is a mean of latencies or a rate.
+func (f figure) mean() bool {
+	return f.p == 0 && (f.kind == throughput || strings.HasPrefix(f.name, "mean_") || strings.HasSuffix(f.name, " mean") || strings.HasSuffix(f.name, " avg"))
 }
 
 // latency says whether it is the latency of requests.
@@ -92,7 +108,7 @@ func percentileOf(name string) float64 {
 	return v / 100
 }
 
-func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+func finite(v float64) bool { return math.Abs(v) < noNumber }
 
 // of are the values of all requests that have one.
 func (l *load) of(value func(request) float64) []float64 {

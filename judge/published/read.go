@@ -45,6 +45,7 @@ func formats() []format {
 
 // read finds the format of a file and reads its loads.
 func read(data []byte) ([]*load, error) {
+	data = numbered(bytes.TrimPrefix(data, []byte("\ufeff")))
 	if bytes.HasPrefix(data, []byte("Metric,avg,")) {
 		return bounded(readAIPerfCSV(data))
 	}
@@ -63,6 +64,9 @@ func read(data []byte) ([]*load, error) {
 			return nil, fmt.Errorf("JSON value %d, after byte %d: %w", line, d.InputOffset(), err)
 		}
 		more, err := readValue(value)
+		if err != nil && line > 1 {
+			err = fmt.Errorf("JSON value %d, before byte %d: %w", line, d.InputOffset(), err)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -97,13 +101,13 @@ func readValue(value json.RawMessage) ([]*load, error) {
 			return nil, tooMany()
 		}
 		var loads []*load
-		for _, v := range list {
+		for i, v := range list {
 			if len(v) == 0 || v[0] != '{' {
-				return nil, &UnknownError{"a list of something else than objects"}
+				return nil, &UnknownError{fmt.Sprintf("a list of something else than objects, item %d: %s", i+1, begins(v))}
 			}
 			more, err := readValue(v)
 			if err != nil {
-				return nil, err
+				return nil, fmt.Errorf("item %d of the list: %w", i+1, err)
 			}
 			loads = append(loads, more...)
 		}
@@ -141,4 +145,49 @@ func begins(text []byte) string {
 		return "nothing"
 	}
 	return fmt.Sprintf("%.40q", text[:min(len(text), 40)])
+}
+
+// noNumber stands in for the words of Python's JSON that are no numbers, and is
+// larger than any figure.
+const noNumber = 1e300
+
+// numbered writes -2e300 for NaN and -Infinity, and 2e300 for Infinity, if they
+// stand bare in JSON. Its decoder refuses them, and null would say that nothing was measured.
+func numbered(data []byte) []byte {
+	if !bytes.Contains(data, []byte("NaN")) && !bytes.Contains(data, []byte("Infinity")) {
+		return data
+	}
+	out := make([]byte, 0, len(data))
+	quoted := false
+	for i := 0; i < len(data); i++ {
+		c := data[i]
+		switch {
+		case quoted && c == '\\' && i+1 < len(data):
+			out = append(out, c)
+			i++
+			c = data[i]
+		case c == '"':
+			quoted = !quoted
+		case !quoted:
+			word, number := bare(data[i:])
+			if word > 0 {
+				out = append(out, number...)
+				i += word - 1
+				continue
+			}
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// bare returns the length of the word at the start of text that is no number,
+// and what is written for it.
+func bare(text []byte) (length int, number string) {
+	for _, w := range [...]struct{ word, number string }{{"NaN", "-2e300"}, {"Infinity", "2e300"}, {"-Infinity", "-2e300"}} {
+		if bytes.HasPrefix(text, []byte(w.word)) {
+			return len(w.word), w.number
+		}
+	}
+	return 0, ""
 }

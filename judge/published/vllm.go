@@ -24,6 +24,9 @@ func readVLLM(data json.RawMessage) ([]*load, error) {
 		Duration    *float64 `json:"duration"`
 		ITL         *float64 `json:"mean_itl_ms"`
 		TPOT        *float64 `json:"mean_tpot_ms"`
+		E2E         *float64 `json:"mean_e2el_ms"`
+		Input       *float64 `json:"total_input_tokens"`
+		Output      *float64 `json:"total_output_tokens"`
 
 		Starts  []float64   `json:"start_times"`
 		TTFTs   []float64   `json:"ttfts"`
@@ -36,9 +39,17 @@ func readVLLM(data json.RawMessage) ([]*load, error) {
 	}
 	l := newLoad("vllm bench serve", "")
 	l.concurrency, l.ramped = count(f.Concurrency, 0), f.Ramp != nil
-	l.rate, _ = f.Rate.(float64) // "inf" is none
+	if rate, ok := f.Rate.(float64); ok && finite(rate) { // "inf" is none
+		l.rate = rate
+	}
 	l.completed, l.failed = count(f.Completed, unknown), count(f.Failed, unknown)
 	l.duration, l.itlMean, l.tpMean = value(f.Duration), value(f.ITL), value(f.TPOT)
+	l.e2eMean = value(f.E2E) / 1e3
+	l.rates = []rate{
+		{"request_throughput", float64(l.completed), "completed requests"},
+		{"output_throughput", value(f.Output), "output tokens"},
+		{"total_token_throughput", value(f.Input) + value(f.Output), "tokens"},
+	}
 	var err error
 	if l.figures, err = figuresOf(data, func(name string) (kind, float64) {
 		switch name {
@@ -107,11 +118,13 @@ func figuresOf(data json.RawMessage, of func(name string) (kind, float64)) ([]fi
 	}
 	var list []figure
 	for name, v := range all {
-		if _, ok := v.(float64); !ok {
+		n, ok := v.(float64)
+		if !ok {
 			continue
 		}
 		if k, p := of(name); k != other {
-			list = append(list, figure{name, k, p})
+			_, family, _ := strings.Cut(name, "_")
+			list = append(list, figure{name, k, p, family, n})
 		}
 	}
 	sortFigures(list)
@@ -140,7 +153,7 @@ func count(n *int, none int) int {
 }
 
 func value(v *float64) float64 {
-	if v == nil {
+	if v == nil || !finite(*v) {
 		return math.NaN()
 	}
 	return *v
