@@ -69,6 +69,9 @@ func TestMetrics_servers(t *testing.T) {
 		{"a lost GPU", func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = io.WriteString(w, "index, uuid, power.draw [W], name\n0, GPU-a, 300 W, A\nUnable to determine the device handle for GPU1: GPU is lost\n")
 		}, []string{"{}"}, "line 3  GPU 1 is lost  Unable to determine", exitOK},
+		{"a line that is no sample", func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, "vllm:num_requests_running 1\n\nno sample at all\n")
+		}, []string{"{}"}, "line 3    no sample at all", exitOK},
 		{"a table without a GPU", func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = io.WriteString(w, "index, uuid, power.draw [W], name\n0, none, 300 W, A\n")
 		}, []string{"{}"}, `line 2 is "0, none, 300 W, A"`, exitUsage},

@@ -36,7 +36,8 @@ type Explained struct {
 	// looks at the GPUs. The last counts.
 	Looks int   `json:"looks,omitempty"`
 	GPUs  []GPU `json:"gpus,omitempty"`
-	// Unread are the lines of a tool of GPUs that are no GPU's state.
+	// Unread are lines that could not be read: the first of those that Dropped
+	// counts, or those of a tool of GPUs that are no GPU's state.
 	Unread []Unread `json:"unread,omitempty"`
 }
 
@@ -209,6 +210,9 @@ func explain(engines []string, metrics []*engine.Metrics, e *exposition.Expositi
 	}
 	for _, n := range counted {
 		x.Lines += n
+	}
+	for _, l := range e.Unread {
+		x.Unread = append(x.Unread, Unread{Line: l.Number, Text: l.Text})
 	}
 	x.Created = len(e.Flat()) - x.Lines
 	for _, m := range metrics {

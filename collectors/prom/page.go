@@ -25,7 +25,7 @@ type GPU struct {
 	Reasons  []string  `json:"reasons,omitempty"` // for which the clocks are held down
 }
 
-// An Unread is a line about GPUs that is no state of one.
+// An Unread is a line that could not be read.
 type Unread struct {
 	Line int    `json:"line,omitempty"` // from 1; 0 if the body has no lines
 	GPU  string `json:"gpu,omitempty"`  // UUID or index, if it names one

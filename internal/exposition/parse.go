@@ -56,6 +56,17 @@ type Histogram struct {
 	Count   float64 // NaN if the body does not say
 }
 
+// A Line is a line of a body that could not be read.
+type Line struct {
+	Number int    // from 1
+	Text   string // its begin
+}
+
+const (
+	maxUnread     = 32
+	maxUnreadText = 200 // bytes
+)
+
 // An Exposition is one body, in the order of its families.
 type Exposition struct {
 	Points     []Point
@@ -63,6 +74,8 @@ type Exposition struct {
 	// Dropped counts lines that could not be read. A series that is missing
 	// may stand on one of them.
 	Dropped int
+	// Unread are the first of those that are no sample at all.
+	Unread []Line
 	// Duplicates counts series that stood twice; the last one counts.
 	Duplicates int
 
@@ -96,7 +109,7 @@ func repaired(body []byte) (*Exposition, error) {
 	if clean.lines == 0 {
 		return nil, fmt.Errorf("%w: %s", ErrNoMetrics, looksLike(body))
 	}
-	out := &Exposition{Dropped: clean.dropped, Duplicates: clean.duplicates}
+	out := &Exposition{Dropped: clean.dropped, Unread: clean.unread, Duplicates: clean.duplicates}
 	families, err := expand(clean.families)
 	if err != nil {
 		// Not seen yet. One family that the strict reader refuses must not

@@ -47,7 +47,15 @@ type sanitized struct {
 	families   []*rawFamily // in the order of their first sample
 	lines      int          // lines that said a value
 	dropped    int          // of all lines, those that could not be read
+	unread     []Line       // the first of those
 	duplicates int          // series that stood twice; the last one counts
+}
+
+// drop counts a line that cannot be read.
+func (out *sanitized) drop(n int, line []byte) {
+	if out.dropped++; len(out.unread) < maxUnread {
+		out.unread = append(out.unread, Line{n, strings.ToValidUTF8(string(line[:min(len(line), maxUnreadText)]), "?")})
+	}
 }
 
 // sanitize reads a body line by line, so that one bad line costs one line. It
@@ -59,7 +67,9 @@ func sanitize(body []byte) sanitized {
 	var samples []rawSample
 	out := sanitized{}
 	types := make(map[string]string)
+	n := 0
 	for line := range bytes.Lines(bytes.TrimPrefix(body, []byte("\ufeff"))) {
+		n++
 		line = bytes.Trim(line, " \t\r\n")
 		switch {
 		case len(line) == 0:
@@ -68,11 +78,11 @@ func sanitize(body []byte) sanitized {
 				types[name] = kind
 			}
 		case len(line) > maxLine || out.lines >= maxSeries:
-			out.dropped++
+			out.drop(n, line)
 		default:
 			s, ok := sampleLine(string(line))
 			if !ok {
-				out.dropped++
+				out.drop(n, line)
 				continue
 			}
 			out.lines++

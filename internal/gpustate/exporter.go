@@ -278,6 +278,9 @@ func ParseExporter(body []byte, whole bool) ([]Reading, error) {
 	if !ok {
 		return nil, fmt.Errorf("%w: no series of a known exporter is in it", ErrAnswer)
 	}
+	for _, l := range e.Unread {
+		page.Readings = append(page.Readings, line(l.Number, l.Text))
+	}
 	return page.Readings, nil
 }
 

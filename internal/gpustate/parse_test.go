@@ -154,6 +154,7 @@ func TestParse_said(t *testing.T) {
 		{"a warning", "csv", smiHeader + "0, GPU-a, 300 W, A\nWARNING: infoROM is corrupted at gpu 0000:86:00.0\n", []string{"GPU-a 0 0 false ", "  3 false WARNING: infoROM is corrupted at gpu 0000:86:00.0"}},
 		{"a table without UUIDs", "csv", "index, power.draw [W]\n0, 300 W\n1, 200 W\n", []string{" 0 0 false ", " 1 0 false "}},
 		{"XML", "xml", xml, []string{" 1 1 true " + goneSaid, "GPU-a  0 false "}},
+		{"an exporter", "exporter", "DCGM_FI_DEV_POWER_USAGE{gpu=\"0\",UUID=\"GPU-a\"} 300\nerror collecting metrics\n", []string{"GPU-a 0 0 false ", "  2 false error collecting metrics"}},
 		{"XML's cells", "xml", "<nvidia_smi_log><gpu><uuid>GPU-a</uuid><utilization><gpu_util>GPU requires reset</gpu_util></utilization></gpu></nvidia_smi_log>", []string{"GPU-a 0 0 true GPU requires reset"}},
 		{"JSON", "wrapper", `[{"uuid": "GPU-a", "power_draw": 3}, {"index": 1, "error": "GPU is lost"}]`, []string{"GPU-a 0 0 false ", ` 1 0 true {"error":"GPU is lost","index":1}`}},
 	} {
