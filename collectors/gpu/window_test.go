@@ -2,7 +2,6 @@ package gpu
 
 import (
 	"math"
-	"strings"
 	"testing"
 	"time"
 
@@ -377,59 +376,5 @@ func TestWindow_unused(t *testing.T) {
 	}
 	if newWindow(second).unused() {
 		t.Error("no GPU at all")
-	}
-}
-
-// A GPU that is lost spoils the figures of the trial: those of the others would
-// be taken for all. The sentence about it names the GPU and quotes its tool.
-func TestWindow_lost(t *testing.T) {
-	const said = "Unable to determine the device handle for GPU1: 0000:41:00.0: GPU is lost"
-	both := []gpustate.Reading{board("0", 90, 100, 300, 40), board("1", 90, 100, 300, 40)}
-	first := both[:1]
-	lost := func(uuid, index string) []gpustate.Reading {
-		return []gpustate.Reading{both[0], {UUID: uuid, Index: index, Said: said, Lost: true}}
-	}
-	for _, tt := range []struct {
-		name  string
-		looks [][]gpustate.Reading // one a second, from the load's begin on
-		want  string               // "" for figures
-		power any
-	}{
-		{"never", [][]gpustate.Reading{both, both, both}, "", 600.0},
-		{"by its index", [][]gpustate.Reading{both, lost("", "1"), both}, `GPU 1 (GPU-1) stopped reporting 2.0 s into the load: its tool said "` + said + `"`, nil},
-		{"by its UUID", [][]gpustate.Reading{both, lost("GPU-1", ""), both}, `GPU 1 (GPU-1) stopped reporting 2.0 s into the load: its tool said "` + said + `"`, nil},
-		{"not named", [][]gpustate.Reading{both, lost("", ""), lost("", "")}, `GPU 1 (GPU-1) stopped reporting 2.0 s into the load: its tool said "` + said + `"`, nil},
-		{"never seen", [][]gpustate.Reading{both, lost("", "7"), both}, `a GPU does not report: its tool said "` + said + `"`, nil},
-		{"without a word", [][]gpustate.Reading{both, first, first}, "GPU 1 (GPU-1) stopped reporting 2.0 s into the load, and its tool did not say why", nil},
-		{"for long", [][]gpustate.Reading{both, first, first, first, first, first, first, both}, "GPU 1 (GPU-1) stopped reporting 2.0 s into the load, and its tool did not say why", nil},
-		{"for one look", [][]gpustate.Reading{both, first, both}, "", 600.0},
-	} {
-		w := newWindow(5 * second)
-		w.observe(0, 0, both, false)
-		w.looked(0, 0, 0)
-		w.begin(0)
-		for i, list := range tt.looks {
-			at := time.Duration(i+1) * second
-			w.observe(0, at, list, true)
-			w.looked(0, at, 0)
-		}
-		row := w.row(true)
-		if got := strings.Join(w.losses(), "; "); got != tt.want || row["mean_gpu_power_w"] != tt.power || row["gpu_uuid"] != "GPU-0,GPU-1" {
-			t.Errorf("%s: %s\npower %v of %v", tt.name, got, row["mean_gpu_power_w"], row["gpu_uuid"])
-		}
-		for name, v := range row {
-			if tt.want != "" && v != nil && name != "gpu_uuid" && name != "driver_version" {
-				t.Errorf("%s: %s is %v", tt.name, name, v)
-			}
-		}
-	}
-	w := newWindow(5 * second)
-	w.observe(0, 0, both, false)
-	w.processes.observe(0, []gpustate.Reading{{UUID: "GPU-0", PIDs: []int{7}, PIDsKnown: true}}, map[int]bool{7: true})
-	w.begin(0)
-	w.observe(0, second, lost("", "1"), true)
-	w.looked(0, second, 0)
-	if row := w.row(true); row["mean_gpu_power_w"] != 300.0 || len(w.losses()) > 0 {
-		t.Errorf("a GPU of others was lost: %v, %v", row["mean_gpu_power_w"], w.losses())
 	}
 }
