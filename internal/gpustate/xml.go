@@ -134,13 +134,18 @@ func before(out []byte) (list []Reading) {
 	return list
 }
 
-func (g *xmlGPU) state() Reading {
-	r := New()
+// say keeps the text of a GPU that is lost.
+func (g *xmlGPU) say(r *Reading) {
 	for _, text := range []string{g.UUID, g.Memory.Used, g.Util, g.Temp, g.ClockSM, g.OldPower.Draw, g.Power.Draw, g.Power.Average, g.Power.Instant} {
 		if r.Said == "" && lost.MatchString(text) {
 			r.say(0, text)
 		}
 	}
+}
+
+func (g *xmlGPU) state() Reading {
+	r := New()
+	g.say(&r)
 	if uuid := strings.TrimSpace(g.UUID); nvidiaUUID(uuid) {
 		r.UUID = uuid
 	}

@@ -51,20 +51,7 @@ func readVLLM(data json.RawMessage) ([]*load, error) {
 		{"total_token_throughput", value(f.Input) + value(f.Output), "tokens"},
 	}
 	var err error
-	if l.figures, err = figuresOf(data, func(name string) (kind, float64) {
-		switch name {
-		case "request_throughput", "output_throughput", "total_token_throughput":
-			return throughput, 0
-		case "max_output_tokens_per_s":
-			return peak, 0
-		}
-		statistic, rest, _ := strings.Cut(name, "_")
-		latency, ok := strings.CutSuffix(rest, "_ms")
-		if !ok {
-			return other, 0
-		}
-		return latencyKinds()[latency], percentileOf(statistic)
-	}); err != nil {
+	if l.figures, err = figuresOf(data, vllmFigure); err != nil {
 		return nil, err
 	}
 	n := len(f.Starts)
@@ -84,6 +71,22 @@ func readVLLM(data json.RawMessage) ([]*load, error) {
 		})
 	}
 	return []*load{l}, nil
+}
+
+// vllmFigure returns the kind of a figure by its name, and the percentile.
+func vllmFigure(name string) (kind, float64) {
+	switch name {
+	case "request_throughput", "output_throughput", "total_token_throughput":
+		return throughput, 0
+	case "max_output_tokens_per_s":
+		return peak, 0
+	}
+	statistic, rest, _ := strings.Cut(name, "_")
+	latency, ok := strings.CutSuffix(rest, "_ms")
+	if !ok {
+		return other, 0
+	}
+	return latencyKinds()[latency], percentileOf(statistic)
 }
 
 // readInferenceX reads a row, which has neither requests nor their number.
