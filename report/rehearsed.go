@@ -18,7 +18,8 @@ import (
 // a rehearsal makes them.
 func Made(name string, resolved []byte, trials map[rundir.Key]*result.Outcome) (*Run, error) {
 	r := &Run{State: &rundir.State{Manifest: rundir.Manifest{Plan: name, Method: result.Method}}}
-	if err := json.Unmarshal(resolved, &r.Resolved); err != nil {
+	var err error
+	if r.Resolved, err = ParseResolved(resolved); err != nil {
 		return nil, fmt.Errorf("%s: %w", layout.Resolved, err)
 	}
 	for _, c := range r.Resolved.Cells {

@@ -4,6 +4,7 @@ package report
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"runtime"
@@ -11,7 +12,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/report/conclude"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
@@ -58,6 +58,9 @@ type Run struct {
 	searched  []Searched    // nil before the first Searches
 }
 
+// ErrMethod says that the figures of a run were made by a method that is no longer read.
+var ErrMethod = errors.New("whose columns had other names")
+
 // Open reads a run directory, also while a run is writing it.
 func Open(dir string) (*Run, error) { return open(dir, nil) }
 
@@ -75,13 +78,6 @@ func OpenLean(dir string) (*Run, error) {
 // concluded: until Unpack is called, a row of a trial has its status alone.
 func OpenPacked(dir string) (*Run, error) { return open(dir, &result.Packed{}) }
 
-// ReadResolved reads the plan of a run with its defaults and cells. The error is
-// [rundir.ErrDamaged] if it is missing or broken.
-func ReadResolved(dir string) (r Resolved, err error) {
-	err = rundir.ReadFile(dir, layout.Resolved, func(b []byte) error { return json.Unmarshal(b, &r) })
-	return r, err
-}
-
 // open reads a run directory. If packed is not nil, the rows go into it, and those of the
 // trials are bare.
 func open(dir string, packed *result.Packed) (*Run, error) {
@@ -90,7 +86,7 @@ func open(dir string, packed *result.Packed) (*Run, error) {
 		return nil, err
 	}
 	if m := result.MethodOf(state.Manifest.Method); m < result.FirstMethod {
-		return nil, fmt.Errorf("%s is of method %d, whose columns had other names: measure again", dir, m)
+		return nil, fmt.Errorf("%s is of method %d, %w: measure again", dir, m, ErrMethod)
 	}
 	r := &Run{Dir: dir, State: state, packed: packed, bare: packed != nil}
 	if r.Resolved, err = ReadResolved(dir); err != nil {

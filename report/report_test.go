@@ -1,6 +1,7 @@
 package report_test
 
 import (
+	"encoding/json"
 	"errors"
 	"path/filepath"
 	"strings"
@@ -74,6 +75,29 @@ func TestOpen_firstMethod(t *testing.T) {
 	}
 	if _, err := report.Open(dir); err == nil || !strings.Contains(err.Error(), "is of method 1, whose columns had other names") {
 		t.Errorf("%v, want that it is not read", err)
+	}
+}
+
+// TestTied_list holds that a plan whose load has a list under the name of an axis is concluded.
+func TestTied_list(t *testing.T) {
+	t.Parallel()
+	run := reporttest.MadeUp(t, "axes gpu! concurrency\ncell l4 1\n  ok tok=1\ncell h100 1\n  ok tok=2")
+	run.Resolved.Plan = json.RawMessage(`{"load": {"engine": ["vllm"]}}`)
+	if tied := run.Conclude().Tied(); len(tied) != 0 {
+		t.Errorf("%q, want none", tied)
+	}
+}
+
+// TestParseResolved_searches holds that a search without a cell for each level is refused.
+func TestParseResolved_searches(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		`{"searches": [{"levels": [1, 2], "cells": ["a"]}]}`: "search 1 has 2 levels and 1 cells",
+		`{"searches": [{"levels": [], "cells": []}]}`:        "search 1 has 0 levels",
+	} {
+		if _, err := report.ParseResolved([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
 	}
 }
 

@@ -65,7 +65,7 @@ those before, and a later resume goes on with them.
 func unreadable(dir string, err error) error {
 	info, statErr := os.Stat(dir)
 	switch {
-	case errors.Is(err, rundir.ErrNoRun):
+	case errors.Is(err, rundir.ErrNoRun), errors.Is(err, report.ErrMethod):
 		return &usage{err}
 	case errors.Is(err, rundir.ErrDamaged):
 		return &usage{&hinted{err, "bring the file back from a copy of the directory, or measure again: sweep run with the plan"}}

@@ -111,9 +111,9 @@ func (s *Set) claim(c *Comparison, shown bool) {
 // of them, and not all the same (a model that only one of them can read).
 func (s *Set) Tied() []string {
 	return slices.DeleteFunc(s.Servers().Columns(), func(column string) bool {
-		all, byEngine := map[any]bool{}, map[any]any{}
+		all, byEngine := map[any]bool{}, map[string]any{}
 		for _, p := range s.Points {
-			engine, v := s.Value(p, col.Engine), p.Cell.Value(column)
+			engine, v := fmt.Sprint(s.Value(p, col.Engine)), p.Cell.Value(column)
 			if own, ok := byEngine[engine]; ok && own != v {
 				return true
 			}

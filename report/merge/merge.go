@@ -108,7 +108,7 @@ func read(dir string) (*source, error) {
 	}{
 		{layout.Journal, func(b []byte) error { sum := sha256.Sum256(b); src.journal = hex.EncodeToString(sum[:]); return nil }},
 		{layout.Plan, func(b []byte) error { src.plan = b; return nil }},
-		{layout.Resolved, func(b []byte) error { return json.Unmarshal(b, &src.resolved) }},
+		{layout.Resolved, func(b []byte) (err error) { src.resolved, err = report.ParseResolved(b); return err }},
 	} {
 		if err := rundir.ReadFile(dir, f.name, f.take); err != nil {
 			return nil, err
