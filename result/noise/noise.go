@@ -7,9 +7,6 @@
 package noise
 
 import (
-	"encoding/json"
-	"errors"
-	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -205,39 +202,4 @@ func (f *File) Find(cell, column string) (s Spread, ok bool) {
 		}
 	}
 	return s, false
-}
-
-// Parse reads a file that sweep compare noise wrote. It refuses another version, and numbers
-// that no spread has.
-func Parse(text []byte) (*File, error) {
-	var f File
-	if err := json.Unmarshal(text, &f); err != nil {
-		return nil, fmt.Errorf("not a noise file: %w", err)
-	}
-	if f.Version != Version {
-		return nil, fmt.Errorf("a noise file of version %d, this program reads version %d", f.Version, Version)
-	}
-	if len(f.Cells) == 0 {
-		return nil, errors.New("a noise file without cells")
-	}
-	for _, c := range f.Cells {
-		for column, s := range c.Spreads {
-			if !s.sane() {
-				return nil, fmt.Errorf("a noise file whose cell %s has an impossible spread of %s", c.ID, column)
-			}
-		}
-	}
-	return &f, nil
-}
-
-// sane says whether a spread can be computed with.
-func (s Spread) sane() bool {
-	ok := s.Runs >= 2 && s.BetweenDF >= 1 && s.PerRun > 0 && s.Between >= 0
-	for _, sd := range []struct {
-		sd *float64
-		df float64
-	}{{s.Within, s.WithinDF}, {s.Paired, s.PairedDF}} {
-		ok = ok && (sd.sd == nil || *sd.sd >= 0 && sd.df > 0)
-	}
-	return ok
 }

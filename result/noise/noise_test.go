@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"sweep.dev/sweep/result/ratio"
@@ -103,6 +104,48 @@ func TestParse(t *testing.T) {
 	} {
 		if _, err := Parse([]byte(text)); err == nil {
 			t.Errorf("%s is read", name)
+		}
+	}
+}
+
+// TestParse_numbers holds that numbers that quantiles cannot be computed from are refused with
+// their field and what is allowed, and that each bound itself can be computed with.
+func TestParse_numbers(t *testing.T) {
+	t.Parallel()
+	const whole = `{"version": 1, "cells": [{"id": "x", "spreads": {"tok": {"runs": 3, "trials": 6, "trials_per_run": 2, "between_sd": 0.01, "between_df": 2, "within_sd": 0.01, "within_df": 3, "paired_sd": 0.01, "paired_df": 2}}}]}`
+	for _, c := range []struct{ old, now, want string }{
+		{`"between_df": 2`, `"between_df": 1e300`, "between_df is 1e+300, want 1 to 1000000"},
+		{`"between_df": 2`, `"between_df": 1e9`, "between_df is 1e+09, want 1 to 1000000"},
+		{`"between_df": 2`, `"between_df": 0`, "between_df is 0, want 1 to 1000000"},
+		{`"between_df": 2`, `"between_df": -2`, "between_df is -2, want 1 to 1000000"},
+		{`"between_df": 2`, `"between_df": "NaN"`, `"cells.spreads.between_df" is a string where a float64 is due`},
+		{`"within_df": 3`, `"within_df": 1e300`, "within_df is 1e+300, want 1 to 1000000"},
+		{`"paired_df": 2`, `"paired_df": 1e300`, "paired_df is 1e+300, want 1 to 1000000"},
+		{`"between_sd": 0.01`, `"between_sd": 1e308`, "between_sd is 1e+308, want 0 or 1e-09 to 100"},
+		{`"between_sd": 0.01`, `"between_sd": 1e999`, `"cells.spreads.between_sd" is a number`},
+		{`"within_sd": 0.01`, `"within_sd": -1`, "within_sd is -1, want 0 or 1e-09 to 100"},
+		{`"paired_sd": 0.01`, `"paired_sd": 1e-200`, "paired_sd is 1e-200, want 0 or 1e-09 to 100"},
+		{`"trials_per_run": 2`, `"trials_per_run": 1e-300`, "trials_per_run is 1e-300, want 1 to 1000000"},
+		{`"runs": 3`, `"runs": 1`, "runs is 1, want 2 to 1000000"},
+		{`"between_df": 2`, `"between_df": 1e6`, ""},
+		{`"between_sd": 0.01`, `"between_sd": 1e-9`, ""},
+		{`"between_sd": 0.01`, `"between_sd": 100`, ""},
+		{`"between_sd": 0.01`, `"between_sd": 0`, ""},
+	} {
+		f, err := Parse([]byte(strings.Replace(whole, c.old, c.now, 1)))
+		if c.want == "" {
+			if err != nil {
+				t.Errorf("%s: %v", c.now, err)
+				continue
+			}
+			s, _ := f.Find("x", "tok")
+			if r := s.Ratio(0.1, 2, 2, true, 0.025); math.IsNaN(r.Low) || math.IsNaN(r.High) {
+				t.Errorf("%s: %+v", c.now, r)
+			}
+			continue
+		}
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %s", c.now, err, c.want)
 		}
 	}
 }
