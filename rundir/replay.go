@@ -197,6 +197,9 @@ func newReplayer() *replayer {
 
 // into decodes an event's data.
 func into[T any](e Event) (v T, err error) {
+	if string(e.Data) == "null" {
+		return v, errors.New("its data is null, want an object")
+	}
 	if err = json.Unmarshal(e.Data, &v); err != nil {
 		err = fmt.Errorf("its data does not decode: %w", err)
 	}

@@ -4,8 +4,10 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -22,11 +24,15 @@ func encodeOutcome(o *result.Outcome, digest string) ([]byte, error) {
 }
 
 func decodeOutcome(b []byte) (*result.Stored, error) {
-	return result.Decode(b)
+	s, err := result.Decode(b)
+	if err == nil && s.Row == nil {
+		err = errors.New("row: it is null, want an object")
+	}
+	return s, err
 }
 
 // Outcome reads the result.json of a committed trial and verifies it against
-// the journal's digest. The digests of the other files are in it; [Verify]
+// the journal's digest. The error is [ErrDamaged] if it is missing or broken. The digests of the other files are in it; [Verify]
 // holds them against the files.
 func Outcome(dir string, c Commit) (*result.Outcome, error) {
 	r, err := OpenResults(dir)
@@ -51,11 +57,18 @@ func (r *Results) Close() error { return r.root.Close() }
 
 // Outcome is [Outcome].
 func (r *Results) Outcome(c Commit) (*result.Outcome, error) {
-	s, err := readResult(r.root, AttemptKey{c.Key, c.Attempt}, c.SHA256)
-	if err != nil {
+	a := AttemptKey{c.Key, c.Attempt}
+	s, err := readResult(r.root, a, c.SHA256)
+	folder := filepath.Join(r.root.Name(), attemptName(a))
+	switch {
+	case err == nil:
+		return &s.Outcome, nil
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, &fileError{filepath.Join(folder, layout.Result), err}
+	case errors.Is(err, fs.ErrPermission):
 		return nil, fmt.Errorf("outcome of %s: %w", c.Key, err)
 	}
-	return &s.Outcome, nil
+	return nil, &fileError{folder, err}
 }
 
 // Verify reads every file of a committed trial and holds its digest against

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/internal/effect"
+	"sweep.dev/sweep/internal/input"
 	"sweep.dev/sweep/load/calibrate"
 )
 
@@ -96,12 +97,17 @@ func readCalibration(path string) (*calibrate.Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	return parseCalibration(b)
+}
+
+// parseCalibration reads the content of one file.
+func parseCalibration(b []byte) (*calibrate.Result, error) {
 	var r calibrate.Result
 	if err := json.Unmarshal(b, &r); err != nil {
-		return nil, err
+		return nil, input.JSON(err)
 	}
 	if r.At.IsZero() {
-		return nil, errors.New(path + " is no calibration")
+		return nil, errors.New("it is no calibration")
 	}
 	return &r, nil
 }

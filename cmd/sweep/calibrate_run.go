@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/load/calibrate"
 	"sweep.dev/sweep/plan"
+	"sweep.dev/sweep/rundir"
 )
 
 // defaultRate is the assumed rate of one stream in chunks per second if the plan does
@@ -141,12 +143,16 @@ func (a *app) warnOfDemand(deployments []plan.Deployment, of traits) {
 	}
 }
 
-// calibrationOf is what a run directory holds, nil if that is nothing.
-func calibrationOf(dir string) (*calibrate.Result, error) {
-	found, err := readCalibration(filepath.Join(dir, layout.Calibration))
-	if errors.Is(err, fs.ErrNotExist) {
+// calibrationOf is what a run directory holds, nil if that is nothing. The error is
+// [rundir.ErrDamaged] if the file is broken.
+func calibrationOf(dir string) (found *calibrate.Result, err error) {
+	if _, err := os.Stat(filepath.Join(dir, layout.Calibration)); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
+	err = rundir.ReadFile(dir, layout.Calibration, func(b []byte) (err error) {
+		found, err = parseCalibration(b)
+		return err
+	})
 	return found, err
 }
 
@@ -156,7 +162,7 @@ func calibrationOf(dir string) (*calibrate.Result, error) {
 func (a *app) calibrateResume(ctx context.Context, c *cli.Command, j *job) (found *calibrate.Result, fresh bool, err error) {
 	found, err = calibrationOf(j.path)
 	if err != nil {
-		return nil, false, fmt.Errorf("%s: %w", layout.Calibration, err)
+		return nil, false, unreadable(j.path, err)
 	}
 	if found != nil || len(j.state.Committed) >= j.state.Planned() && len(j.retry) == 0 {
 		return found, false, nil

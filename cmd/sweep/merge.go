@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 
 	"github.com/urfave/cli/v3"
@@ -131,10 +130,9 @@ func calibrations(dirs []string) (lines []string) {
 	for _, dir := range dirs {
 		found, err := calibrationOf(dir)
 		switch {
-		case errors.Is(err, fs.ErrNotExist) || found == nil:
 		case err != nil:
-			lines = append(lines, fmt.Sprintf("%s: %v", dir, err))
-		default:
+			lines = append(lines, err.Error())
+		case found != nil:
 			for _, line := range found.Lines() {
 				lines = append(lines, dir+": "+line)
 			}
