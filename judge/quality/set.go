@@ -65,7 +65,8 @@ func Open(path string, most int) (*Set, error) {
 
 // Read reads a set: JSON lines, each an object with "prompt" or "messages", and with
 // "expected" (a text or a list of them, perhaps with "match"), or with "choices" and
-// "answer" (its letter, its number from 0, or its text), or with neither. "id" names an
+// "answer" (its letter, its number from 0, or its text), or with neither. An "expected" or
+// "answer" that is null is not known, and the item is not scored. "id" names an
 // item. Other keys are refused. On an error line is that of the item, 0 for none.
 func Read(r io.Reader, most int) (set *Set, line int, err error) {
 	set = &Set{}
@@ -126,6 +127,12 @@ func parse(text []byte, line int) (Item, error) {
 	if len(in.ID) > maxNameBytes {
 		return Item{}, fmt.Errorf("an id of over %d bytes", maxNameBytes)
 	}
+	unlabelled := isNull(in.Answer) && in.Choices != nil
+	for _, raw := range []*json.RawMessage{&in.Expected, &in.Answer} {
+		if isNull(*raw) {
+			*raw = nil
+		}
+	}
 	item := Item{Name: in.ID, Line: line, Match: in.Match, Choices: in.Choices}
 	if item.Name == "" {
 		item.Name = strconv.Itoa(line)
@@ -140,7 +147,7 @@ func parse(text []byte, line int) (Item, error) {
 	case in.Expected != nil:
 		err = item.expect(in.Expected)
 	case in.Choices != nil:
-		err = item.choose(in.Answer)
+		err = item.choose(in.Answer, unlabelled)
 	case in.Answer != nil:
 		err = errors.New(`"answer" without "choices": write "expected" for a text`)
 	case in.Match != MatchNone:
@@ -210,31 +217,25 @@ func (i *Item) expect(raw json.RawMessage) error {
 	return nil
 }
 
-// choose takes the right one of an item's choices, and adds them to its prompt.
-func (i *Item) choose(answer json.RawMessage) error {
+// isNull reports whether a value is there and null.
+func isNull(raw json.RawMessage) bool { return string(raw) == "null" }
+
+// choose takes the right one of an item's choices, unless it is unlabelled, and adds them to
+// its prompt.
+func (i *Item) choose(answer json.RawMessage, unlabelled bool) error {
 	if n := len(i.Choices); n < 2 || n > MaxChoices {
 		return fmt.Errorf(`"choices" has %d entries: 2 to %d`, n, MaxChoices)
 	}
 	if i.Match != MatchNone {
 		return errors.New(`"match" is for "expected", not for "choices"`)
 	}
-	at := -1
-	var text string
-	var number int
-	switch {
-	case answer == nil:
-		return errors.New(`"choices" without "answer"`)
-	case json.Unmarshal(answer, &number) == nil:
-		at = number
-	case json.Unmarshal(answer, &text) == nil:
-		if at = slices.Index(i.Choices, text); at < 0 && len(text) == 1 {
-			at = int(text[0]) - 'A'
+	if !unlabelled {
+		at, err := i.right(answer)
+		if err != nil {
+			return err
 		}
+		i.Match, i.Expected = MatchChoice, []string{mark(at)}
 	}
-	if at < 0 || at >= len(i.Choices) {
-		return fmt.Errorf(`"answer" %s is none of the choices: write its letter, its number from 0, or its text`, answer)
-	}
-	i.Match, i.Expected = MatchChoice, []string{mark(at)}
 	var b strings.Builder
 	last := &i.Messages[len(i.Messages)-1]
 	b.WriteString(last.Content)
@@ -248,6 +249,27 @@ func (i *Item) choose(answer json.RawMessage) error {
 	i.Messages = slices.Clone(i.Messages)
 	i.Messages[len(i.Messages)-1].Content = b.String()
 	return nil
+}
+
+// right returns which of the choices an answer names.
+func (i *Item) right(answer json.RawMessage) (int, error) {
+	at := -1
+	var text string
+	var number int
+	switch {
+	case answer == nil:
+		return 0, errors.New(`"choices" without "answer"`)
+	case json.Unmarshal(answer, &number) == nil:
+		at = number
+	case json.Unmarshal(answer, &text) == nil:
+		if at = slices.Index(i.Choices, text); at < 0 && len(text) == 1 {
+			at = int(text[0]) - 'A'
+		}
+	}
+	if at < 0 || at >= len(i.Choices) {
+		return 0, fmt.Errorf(`"answer" %s is none of the choices: write its letter, its number from 0, or its text`, answer)
+	}
+	return at, nil
 }
 
 func mark(n int) string { return string(rune('A' + n)) }

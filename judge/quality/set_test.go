@@ -97,3 +97,24 @@ func TestRead_refuses(t *testing.T) {
 		}
 	}
 }
+
+// TestRead_null holds that a label that is null is none, and never the first choice.
+func TestRead_null(t *testing.T) {
+	t.Parallel()
+	text := `{"prompt": "Which is a fruit?", "choices": ["car", "apple"], "answer": null}
+{"prompt": "a", "expected": null}
+{"prompt": "a", "expected": null, "choices": null, "answer": null}
+`
+	set, _, err := Read(strings.NewReader(text), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, item := range set.Items {
+		if item.Match != MatchNone || len(item.Expected) != 0 {
+			t.Errorf("line %d: %+v", item.Line, item)
+		}
+	}
+	if got, want := set.Items[0].Messages[0].Content, "Which is a fruit?\nA. car\nB. apple\nAnswer with the letter only."; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
