@@ -320,8 +320,10 @@ func readHistory(path string) (*history.File, error) {
 
 // unusableHistory says of an error of a history what to do.
 func unusableHistory(err error) error {
-	foreign := (*history.ForeignError)(nil)
+	foreign, order := (*history.ForeignError)(nil), (*history.OrderError)(nil)
 	switch {
+	case errors.As(err, &order):
+		return &usage{&hinted{err, "set the clock right; if the newer night is the wrong one, take its lines out of the file; older runs make a history of their own, the oldest first"}}
 	case errors.As(err, &foreign) && foreign.Line == 1:
 		return &usage{&hinted{err, "--history names a file that sweep has made, or one that does not exist"}}
 	case errors.As(err, &foreign):

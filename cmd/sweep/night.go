@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,6 +19,7 @@ import (
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/internal/kubelock"
 	"sweep.dev/sweep/internal/plaintext"
+	"sweep.dev/sweep/nightly/history"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/rundir"
 )
@@ -95,6 +97,9 @@ func (a *app) night(ctx context.Context, c *cli.Command, path string) error {
 	if err != nil {
 		return err
 	}
+	if err := inTime(historyOf(c, p.Name), p.Name, time.Now()); err != nil {
+		return err
+	}
 	fx, err := a.effects()
 	if err != nil {
 		return err
@@ -123,6 +128,30 @@ func (a *app) night(ctx context.Context, c *cli.Command, path string) error {
 	}
 	code = a.judgeNight(ctx, c, dir, p.Name, code)
 	return exitWith(code)
+}
+
+// historyOf is the file of the nights of a plan.
+func historyOf(c *cli.Command, name string) string {
+	if c.IsSet("history") {
+		return c.String("history")
+	}
+	return name + ".jsonl"
+}
+
+// inTime refuses a night before it is measured if its history cannot be read, or has a night
+// of the plan that is later than the clock.
+func inTime(path, plan string, now time.Time) error {
+	f, err := history.Read(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return unusableHistory(err)
+	}
+	if newest, ok := f.After(plan, now); ok {
+		return unusableHistory(&history.OrderError{Path: path, Date: now.UTC(), Newest: newest})
+	}
+	return nil
 }
 
 // lockNight refuses a second night of a plan in the working directory.
@@ -216,11 +245,7 @@ func (a *app) measureNight(ctx context.Context, c *cli.Command, p *plan.Plan, pa
 // run that the next night resumes is not judged yet.
 func (a *app) judgeNight(ctx context.Context, c *cli.Command, dir, name string, code int) int {
 	if state, err := rundir.Read(dir); err == nil && !unfinished(state) {
-		history := name + ".jsonl"
-		if c.IsSet("history") {
-			history = c.String("history")
-		}
-		judged := a.do(ctx, []string{"sweep", "night", "gate", "--history", history, dir})
+		judged := a.do(ctx, []string{"sweep", "night", "gate", "--history", historyOf(c, name), dir})
 		if code != exitOK && judged != exitOK && code != judged {
 			a.say("the run ended with %d (%s), and the gate with %d (%s)", code, exitName(code), judged, exitName(judged))
 		}

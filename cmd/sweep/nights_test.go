@@ -3,7 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strconv"
+	"strings"
+	"testing"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -49,6 +53,47 @@ func nightsBefore(path string, n int, factor float64) error {
 			list = append(list, night)
 		}
 	}
-	_, err = history.Add(context.Background(), nil, path, list, nil)
-	return err
+	// Older nights are added before: to a new file.
+	if err := os.Remove(path); err != nil {
+		return err
+	}
+	for _, nights := range [][]history.Night{list, f.Nights} {
+		if _, err := history.Add(context.Background(), nil, path, nights, f.Settings[nights[0].Run]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TestInTime holds that a night is refused before it is measured if the clock is behind the
+// nights of its plan, or if its history is none.
+func TestInTime(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "chat.jsonl")
+	night := history.Night{Date: time.Date(2026, 3, 2, 2, 0, 0, 0, time.UTC), Run: "a", Plan: "chat", Key: history.Key{Cell: "x"}}
+	if _, err := history.Add(t.Context(), nil, path, []history.Night{night}, nil); err != nil {
+		t.Fatal(err)
+	}
+	other := filepath.Join(dir, "notes.txt")
+	write(t, other, "by hand\n")
+	for _, c := range []struct {
+		path, plan string
+		now        time.Time
+		want       string
+	}{
+		{path, "chat", night.Date.Add(24 * time.Hour), ""},
+		{path, "chat", night.Date.AddDate(-50, 0, 0), "the night of 1976-03-02T02:00:00Z is older than that of 2026-03-02T02:00:00Z (run a)"},
+		{path, "other", night.Date.AddDate(-50, 0, 0), ""},
+		{filepath.Join(dir, "none"), "chat", night.Date, ""},
+		{other, "chat", night.Date, "notes.txt:1: not a history of sweep"},
+	} {
+		err := inTime(c.path, c.plan, c.now)
+		switch {
+		case c.want == "" && err != nil:
+			t.Errorf("%+v: %v", c, err)
+		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) || exitCode(err) != exitUsage):
+			t.Errorf("%v, exit %d, want %s", err, exitCode(err), c.want)
+		}
+	}
 }

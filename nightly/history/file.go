@@ -72,9 +72,6 @@ func read(path string, r io.Reader) (*File, error) {
 	for int(f.end) < len(data) {
 		rest := data[f.end:]
 		text, _, whole := bytes.Cut(rest, []byte{'\n'})
-		if !whole {
-			text = rest
-		}
 		reason := "the line is not complete"
 		if whole {
 			if reason = f.take(text); reason == "" {
@@ -84,14 +81,24 @@ func read(path string, r io.Reader) (*File, error) {
 			}
 		}
 		last := len(rest) <= len(text)+1
-		cut := last && (!whole || reason == crcline.ErrChecksum.Error())
-		if cut && (f.lines > 0 || bytes.HasPrefix(header(), text)) {
+		if last && torn(text, whole) && (f.lines > 0 || bytes.HasPrefix(header(), text)) {
 			f.Torn = int64(len(rest))
 			break
 		}
 		return nil, &ForeignError{path, f.lines + 1, reason}
 	}
 	return f, nil
+}
+
+// torn reports whether a crash may have left a bad last line: one that is cut off, or that has
+// zeros for sectors that were never written. Any other was changed by somebody.
+func torn(text []byte, whole bool) bool {
+	if bytes.IndexByte(text, 0) >= 0 {
+		return true
+	}
+	begins := bytes.HasPrefix(text, []byte(crcline.Prefix)) || bytes.HasPrefix([]byte(crcline.Prefix), text)
+	_, err := crcline.Decode(text)
+	return !whole && begins && (err == nil || !json.Valid(text))
 }
 
 // take reads the next line. The answer is what is wrong with it.
@@ -106,6 +113,9 @@ func (f *File) take(text []byte) string {
 	var l line
 	if err := json.Unmarshal(object, &l); err != nil {
 		return err.Error()
+	}
+	if l.Night != nil && (l.Night.Run == "" || l.Night.Cell == "" || l.Night.Date.IsZero()) {
+		return "a night without date, run_id or cell_id"
 	}
 	switch {
 	case f.lines == 0 && l.Format != format:
@@ -144,10 +154,14 @@ type Added struct{ New, Replaced, Torn int }
 
 // Add appends nights of one run durably, but for those that the file has already as they are,
 // with the settings of the run; nil if they are not known. It waits for another writer, not longer than ctx and ten seconds. The file is made if
-// there is none, and a line that was cut off at its end is cut away.
+// there is none, and a line that was cut off at its end is cut away. Nights that are older than
+// those of their series are refused with an [*OrderError].
 func Add(ctx context.Context, fx *effect.Effects, path string, nights []Night, settings map[string]string) (a Added, err error) {
-	err = appendTo(ctx, fx, path, func(f *File) []line {
+	err = appendTo(ctx, fx, path, func(f *File) ([]line, error) {
 		a.Torn = int(f.Torn)
+		if err := f.inOrder(path, nights); err != nil {
+			return nil, err
+		}
 		var lines []line
 		for _, n := range nights {
 			if i, ok := f.number[place{n.Run, n.Cell}]; ok {
@@ -166,18 +180,18 @@ func Add(ctx context.Context, fx *effect.Effects, path string, nights []Night, s
 				lines = append(lines, l)
 			}
 		}
-		return lines
+		return lines, nil
 	})
 	return a, err
 }
 
 // AcceptLevel appends an accept durably, as [Add] does.
 func AcceptLevel(ctx context.Context, fx *effect.Effects, path string, accept Accept) error {
-	return appendTo(ctx, fx, path, func(*File) []line { return []line{{Accept: &accept}} })
+	return appendTo(ctx, fx, path, func(*File) ([]line, error) { return []line{{Accept: &accept}}, nil })
 }
 
 // appendTo appends lines to the file at path, which it has locked meanwhile.
-func appendTo(ctx context.Context, fx *effect.Effects, path string, more func(*File) []line) (err error) {
+func appendTo(ctx context.Context, fx *effect.Effects, path string, more func(*File) ([]line, error)) (err error) {
 	_, missing := os.Stat(path)
 	file, err := fx.OpenAppend(effect.HistoryCreate, path)
 	if err != nil {
@@ -200,7 +214,11 @@ func appendTo(ctx context.Context, fx *effect.Effects, path string, more func(*F
 	if f.lines == 0 {
 		text = header()
 	}
-	for _, l := range more(f) {
+	lines, err := more(f)
+	if err != nil {
+		return err
+	}
+	for _, l := range lines {
 		encoded := encode(l)
 		if len(encoded) > maxLine {
 			return fmt.Errorf("%s: a night of %d bytes is too long for one line (%d)", path, len(encoded), maxLine)

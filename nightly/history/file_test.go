@@ -14,6 +14,7 @@ import (
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/internal/effect/effecttest"
 	"sweep.dev/sweep/nightly/history"
+	"sweep.dev/sweep/rundir/crcline"
 )
 
 // aNight is one of a run with some figures.
@@ -173,7 +174,7 @@ func TestAdd_concurrently(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range 8 {
 		all.Go(func() {
-			if _, err := history.Add(t.Context(), nil, path, []history.Night{aNight(fmt.Sprint("run", i), "x", 1+i, 1)}, nil); err != nil {
+			if _, err := history.Add(t.Context(), nil, path, []history.Night{aNight(fmt.Sprint("run", i), "x", 1, 1)}, nil); err != nil {
 				t.Error(err)
 			}
 		})
@@ -195,12 +196,17 @@ func TestRead_foreign(t *testing.T) {
 		text string
 		want string
 	}{
-		"csv":     {"gpu,concurrency\nl4,8\n", "csv:1: not a history of sweep: there is no checksum in front"},
-		"no line": {"hello", "no line:1: not a history of sweep"},
-		"journal": {`{"crc":"00000000","seq":1}` + "\n", "journal:1: not a history of sweep: checksum does not match"},
-		"middle":  {lines[0] + strings.Replace(lines[1], "100", "900", 1) + lines[2], "middle:2: not a history of sweep: checksum does not match"},
-		"added":   {string(text) + "2026-01-01 by hand\n", "added:4: not a history of sweep: there is no checksum in front"},
-		"newer":   {`{"crc":"e34a751a","format":"sweep-history","version":2}` + "\n", "newer:1: not a history of sweep: its version is 2, this program reads version 1"},
+		"csv":          {"gpu,concurrency\nl4,8\n", "csv:1: not a history of sweep: there is no checksum in front"},
+		"no line":      {"hello", "no line:1: not a history of sweep"},
+		"journal":      {`{"crc":"00000000","seq":1}` + "\n", "journal:1: not a history of sweep: checksum does not match"},
+		"middle":       {lines[0] + strings.Replace(lines[1], "100", "900", 1) + lines[2], "middle:2: not a history of sweep: checksum does not match"},
+		"added":        {string(text) + "2026-01-01 by hand\n", "added:4: not a history of sweep: there is no checksum in front"},
+		"edited":       {lines[0] + lines[1] + strings.Replace(lines[2], "100", "900", 1), "edited:3: not a history of sweep: checksum does not match"},
+		"cut, edited":  {lines[0] + lines[1] + strings.TrimSuffix(strings.Replace(lines[2], "100", "900", 1), "\n"), "cut, edited:3: not a history of sweep: the line is not complete"},
+		"half by hand": {string(text) + "2026-01-01", "half by hand:4: not a history of sweep: the line is not complete"},
+		"no run":       {lines[0] + string(crcline.Encode([]byte(`{"night":{"date":"2026-01-01T02:00:00Z","cell_id":"x"}}`))), "no run:2: not a history of sweep: a night without date, run_id or cell_id"},
+		"list":         {lines[0] + string(crcline.Encode([]byte(`{"night":[]}`))), "list:2: not a history of sweep: json: cannot unmarshal array"},
+		"newer":        {`{"crc":"e34a751a","format":"sweep-history","version":2}` + "\n", "newer:1: not a history of sweep: its version is 2, this program reads version 1"},
 	} {
 		path := filepath.Join(dir, name)
 		if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
@@ -216,5 +222,37 @@ func TestRead_foreign(t *testing.T) {
 		if after, _ := os.ReadFile(path); string(after) != c.text {
 			t.Errorf("%s: a foreign file was changed", name)
 		}
+	}
+}
+
+// A night that is older than those of its series is refused, whatever clock it had, and leaves
+// the file as it was. Another series, a line anew and a second measurement are no such night.
+func TestAdd_older(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "history.jsonl")
+	add(t, path, aNight("a", "x", 5, 100), aNight("b", "x", 6, 100))
+	before, _ := os.ReadFile(path)
+	_, err := history.Add(t.Context(), nil, path, []history.Night{aNight("c", "y", 2, 100), aNight("c", "x", 2, 100)}, nil)
+	if order := (*history.OrderError)(nil); !errors.As(err, &order) || order.Newest.Run != "b" || !strings.Contains(err.Error(), "the night of 2026-01-02T02:00:00Z is older than that of 2026-01-06T02:00:00Z (run b)") {
+		t.Errorf("%v", err)
+	}
+	if after, _ := os.ReadFile(path); string(after) != string(before) {
+		t.Errorf("the file was changed:\n%s", after)
+	}
+	if a := add(t, path, aNight("d", "y", 2, 100)); a.New != 1 {
+		t.Errorf("another series: %+v", a)
+	}
+	if a := add(t, path, aNight("a", "x", 5, 101)); a.Replaced != 1 {
+		t.Errorf("a line anew: %+v", a)
+	}
+	again := aNight("e", "x", 7, 100)
+	again.Again = "b"
+	add(t, path, again)
+	f := read(t, path)
+	if n, ok := f.After("p", time.Date(2026, 1, 5, 3, 0, 0, 0, time.UTC)); !ok || n.Run != "e" {
+		t.Errorf("%v %+v", ok, n)
+	}
+	if n, ok := f.After("other", time.Time{}); ok {
+		t.Errorf("a night of another plan: %+v", n)
 	}
 }
