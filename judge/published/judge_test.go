@@ -195,7 +195,7 @@ func TestImplausible(t *testing.T) {
 		if got := strings.Join(f.Figures, " "); !strings.Contains(f.Text, c.text) || len(strings.Fields(got)) != len(strings.Fields(c.want)) {
 			t.Errorf("%s: %s: %s", name, got, f.Text)
 		}
-		for _, want := range strings.Fields(c.want) {
+		for want := range strings.FieldsSeq(c.want) {
 			if !slices.Contains(f.Figures, want) || slices.Contains(v.Left, want) {
 				t.Errorf("%s: %s is not bad: %s", name, want, f.Text)
 			}
