@@ -63,6 +63,7 @@ var shapes = []struct {
 	{regexp.MustCompile(`(^|\s)[^\s\w(]\s+(\d)`), "$1 $2"},
 	{regexp.MustCompile(`(\d)\?([/)])`), "$1$2"},
 	{regexp.MustCompile(`, (SLO|INVALID) .*$`), ""},
+	{regexp.MustCompile(` \(\d+ requests\)`), ""},
 	{regexp.MustCompile(`±\S+`), "±"},
 	{regexp.MustCompile(`\s+(<- .*|\?|misses .*)$`), ""},
 	// Ids, times and figures.
