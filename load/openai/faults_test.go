@@ -11,6 +11,7 @@ import (
 
 	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/load/loadtest"
+	"sweep.dev/sweep/load/wire"
 	"sweep.dev/sweep/result"
 )
 
@@ -71,7 +72,8 @@ func TestDriver_faults(t *testing.T) {
 					t.Errorf("tokens received: %v", got)
 				}
 				took := r.End - r.Sent
-				if c.late && (took < deadline-50*time.Millisecond || took > deadline+10*time.Second) {
+				// The deadline runs from before the send, which a busy machine may hold up.
+				if c.late && (took < deadline/2 || took > deadline+10*time.Second) {
 					t.Errorf("ended after %v with a deadline of %v", took, deadline)
 				}
 			}
@@ -90,7 +92,7 @@ func TestDriver_lingersAfterDone(t *testing.T) {
 	e := engine(t, same(loadtest.Answer{Fault: loadtest.LingerAfterDone}))
 	rows, _ := drive(t, t.Context(), chat(e.URL), shape(2, 1), load.Options{})
 	for _, r := range rows {
-		if r.Status != result.Completed || r.End-r.LastToken > 100*time.Millisecond {
+		if r.Status != result.Completed || r.End-r.LastToken >= wire.TailTimeout {
 			t.Errorf("%+v", r)
 		}
 	}
