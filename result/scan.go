@@ -38,24 +38,32 @@ func (s *scanner) skip(c byte) bool {
 // stands in quotes.
 func (s *scanner) object(member func(quoted []byte) error) error {
 	if !s.skip('{') {
-		return fmt.Errorf("want an object, not %.20s", s.rest)
+		return s.wants("an object", s.rest)
 	}
 	for first := true; !s.skip('}'); first = false {
 		if !first && !s.skip(',') {
-			return fmt.Errorf("want ',' or '}', not %.20s", s.rest)
+			return s.wants("',' or '}'", s.rest)
 		}
 		quoted, err := s.token()
 		if err != nil {
 			return err
 		}
 		if quoted[0] != '"' || !s.skip(':') {
-			return fmt.Errorf("want a name and ':', not %.20s", quoted)
+			return s.wants("a name and ':'", quoted)
 		}
 		if err := member(quoted); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// wants returns that something else stands there than what must, or nothing any more.
+func (s *scanner) wants(what string, is []byte) error {
+	if len(s.rest) == 0 {
+		return errCut
+	}
+	return fmt.Errorf("want %s, not %.20s", what, is)
 }
 
 // token is the next text, number or word; of an object or an array its first character.

@@ -56,7 +56,7 @@ func damages(result string) []damage {
 		{layout.Journal, "(trial_committed): its data does not decode", rewritten(`"trial":1,"attempt":1,"status"`, `"trial":"x","attempt":1,"status"`), true},
 		{layout.Journal, "its data is null, want an object", rewritten(`"type":"trial_committed","data":{`, `"type":"trial_committed","data":null,"was":{`), true},
 		{result, "result.json is missing", nil, true},
-		{result, "result.json: row: unexpected end of JSON", half, true},
+		{result, "result.json: row: ", half, true}, // the end may be within a word
 		{result, "result.json: want an object, not []", instead("[]"), true},
 		{result, "result.json: want an object, not null", instead("null"), true},
 		{result, "result.json: row: want an object, not []", replaced(`"row": {`, `"row": [], "was": {`), true},
