@@ -92,8 +92,9 @@ func (s *scanner) top() bool {
 			// The flat form of an error says so here.
 			kind, ok := s.plainText()
 			return keyD, ok && string(kind) != "error"
-		case "type", "error_type", "error_message", "error_msg", "detail", "x_groq", "usageMetadata", "usage_metadata":
-			return keyOther, s.null() // what else they may mean is decoded
+		}
+		if decodedNames[string(key)] {
+			return keyOther, s.null() // what else it may mean is decoded
 		}
 		return keyOther, s.skip(0)
 	})

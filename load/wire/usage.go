@@ -26,7 +26,7 @@ type counter struct {
 }
 
 // counters has the names of OpenAI's Chat Completions and Responses, of DeepSeek, Anthropic,
-// SGLang, TGI and Google. A name that is added here is known to the scanner too.
+// SGLang, TGI and Google. The scanner leaves to the decoder what it does not read itself.
 var counters = []counter{
 	{func(u *usage) *int { return &u.prompt }, [][]string{{"prompt_tokens"}, {"input_tokens"}, {"promptTokenCount"}, {"prompt_token_count"}}},
 	{func(u *usage) *int { return &u.cached }, [][]string{{"prompt_tokens_details", "cached_tokens"}, {"input_tokens_details", "cached_tokens"}, {"prompt_cache_hit_tokens"}, {"cache_read_input_tokens"}, {"cached_tokens"}, {"cachedContentTokenCount"}}},
@@ -42,6 +42,19 @@ var counterNames = func() map[string]bool {
 		for _, path := range c.paths {
 			names[path[0]] = true
 		}
+	}
+	return names
+}()
+
+// decodedNames are the members of an event that the scanner leaves to the decoder: of errors
+// in their flat forms, and of a usage in another place than OpenAI's, which comes first.
+var decodedNames = func() map[string]bool {
+	names := map[string]bool{"type": true}
+	for _, name := range flatErrors {
+		names[name] = true
+	}
+	for _, path := range usagePlaces[1:] {
+		names[path[0]] = true
 	}
 	return names
 }()
