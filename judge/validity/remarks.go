@@ -88,21 +88,17 @@ func unrepresentative(e *Evidence, _ bounds.Bounds) (result.Finding, bool) {
 
 // textUnknown is the remark of [finding.TextUnknown]: completed answers in which no text was found.
 func textUnknown(e *Evidence, _ bounds.Bounds) (result.Finding, bool) {
-	none, completed, first := 0, 0, ""
-	for i := range e.Requests {
-		r := &e.Requests[i]
-		if !r.Measured() || r.Status != result.Completed {
-			continue
+	sample := ""
+	none, completed, _ := e.among(func(r *result.Request) bool {
+		empty := r.FirstTokenChunk < 0 && len(r.ChunkUS) > 0
+		if empty {
+			sample = cmp.Or(sample, r.Error)
 		}
-		completed++
-		if r.FirstTokenChunk < 0 && len(r.ChunkUS) > 0 {
-			none++
-			first = cmp.Or(first, r.Error)
-		}
-	}
+		return empty
+	})
 	if none == 0 {
 		return fine()
 	}
 	return found(finding.TextUnknown, "in %d completed requests (of %d) the server counts tokens where no text was found, so they have no TTFT: %s",
-		none, completed, cmp.Or(first, "their first chunk was all"))
+		none, completed, cmp.Or(sample, "their first chunk was all"))
 }

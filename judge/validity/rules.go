@@ -123,6 +123,23 @@ func lagOf(lags []int64) float64 {
 	return result.Quantile(lags, 0.99)
 }
 
+// among returns for how many of the completed requests of the load something holds, how many
+// there are, and the first for which it does; nil for none.
+func (e *Evidence) among(holds func(*result.Request) bool) (n, completed int, first *result.Request) {
+	for i := range e.Requests {
+		r := &e.Requests[i]
+		if !r.Measured() || r.Status != result.Completed {
+			continue
+		}
+		completed++
+		if holds(r) {
+			n++
+			first = cmp.Or(first, r)
+		}
+	}
+	return n, completed, first
+}
+
 // outputLength counts the completed requests that did not get exactly
 // max_tokens tokens. A server that does not count them leaves it unknown, which
 // is no better.
@@ -130,18 +147,7 @@ func outputLength(e *Evidence, b bounds.Bounds) (result.Finding, bool) {
 	if !e.Exact {
 		return fine()
 	}
-	wrong, completed, first := 0, 0, (*result.Request)(nil)
-	for i := range e.Requests {
-		r := &e.Requests[i]
-		if !r.Measured() || r.Status != result.Completed {
-			continue
-		}
-		completed++
-		if r.CompletionTokens != r.MaxTokens {
-			wrong++
-			first = cmp.Or(first, r)
-		}
-	}
+	wrong, completed, first := e.among(func(r *result.Request) bool { return r.CompletionTokens != r.MaxTokens })
 	if float64(wrong) <= b.OutputOff*float64(completed) {
 		return fine()
 	}
@@ -163,18 +169,7 @@ const maxContradictory = 0.01
 // tokensContradict counts the completed requests whose usage contradicts itself, or the chunks
 // that had text.
 func tokensContradict(e *Evidence, _ bounds.Bounds) (result.Finding, bool) {
-	odd, completed, first := 0, 0, (*result.Request)(nil)
-	for i := range e.Requests {
-		r := &e.Requests[i]
-		if !r.Measured() || r.Status != result.Completed {
-			continue
-		}
-		completed++
-		if r.TokenSource == result.Contradictory {
-			odd++
-			first = cmp.Or(first, r)
-		}
-	}
+	odd, completed, first := e.among(func(r *result.Request) bool { return r.TokenSource == result.Contradictory })
 	if float64(odd) <= maxContradictory*float64(completed) {
 		return fine()
 	}
