@@ -32,8 +32,8 @@ func decodeOutcome(b []byte) (*result.Stored, error) {
 }
 
 // Outcome reads the result.json of a committed trial and verifies it against
-// the journal's digest. The error is [ErrDamaged] if it is missing or broken. The digests of the other files are in it; [Verify]
-// holds them against the files.
+// the journal's digest. The error is [ErrDamaged] if it is missing or broken. The
+// digests of the other files are in it; [Verify] holds them against the files.
 func Outcome(dir string, c Commit) (*result.Outcome, error) {
 	r, err := OpenResults(dir)
 	if err != nil {

@@ -130,7 +130,7 @@ func (a *app) night(ctx context.Context, c *cli.Command, path string) error {
 	return exitWith(code)
 }
 
-// historyOf is the file of the nights of a plan.
+// historyOf returns the file of the nights of a plan.
 func historyOf(c *cli.Command, name string) string {
 	if c.IsSet("history") {
 		return c.String("history")

@@ -15,7 +15,7 @@ var lostIndex = regexp.MustCompile(`(?i)handle for gpu ?(\d{1,3})\b`)
 // maxSaid bounds the text that is kept of a line.
 const maxSaid = 200
 
-// line is the reading of a line that cannot be read as a GPU's state.
+// line returns the reading of a line that cannot be read as a GPU's state.
 func line(n int, text string) Reading {
 	r := New()
 	r.say(n, text)

@@ -10,14 +10,14 @@ import (
 // 1 - confidence, which the parts share.
 func PoolAt(trials []result.SLOResult, confidence float64) result.SLOResult {
 	again := make([]result.SLOResult, len(trials))
-	summed := len(trials) > 1 && summed(trials)
+	together := len(trials) > 1 && summed(trials)
 	for i, t := range trials {
 		t.Parts = slices.Clone(t.Parts)
 		each := 1 - (1-confidence)/float64(max(1, len(t.Parts)))
 		for j := range t.Parts {
-			bound(&t.Parts[j], each, !summed)
+			bound(&t.Parts[j], each, !together)
 		}
-		if !summed && len(t.Parts) > 0 && t.Error == "" {
+		if !together && len(t.Parts) > 0 && t.Error == "" {
 			t.Verdict = Verdict(t.Parts)
 		}
 		again[i] = t

@@ -29,7 +29,7 @@ func (e *Status) IsModel() bool {
 	return e.Code == http.StatusNotFound && strings.Contains(strings.ToLower(e.body), "model")
 }
 
-// Refused says whether the server does not take the request as it is.
+// Refused reports whether the server does not take the request as it is.
 func (e *Status) Refused() bool {
 	return e.Code == http.StatusBadRequest || e.Code == http.StatusUnprocessableEntity
 }

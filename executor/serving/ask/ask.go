@@ -263,8 +263,8 @@ func clientOf(h host.Host) *http.Client {
 			},
 			DisableCompression: true,
 		},
-		// A redirect could carry a key to another host, and a question that is not asked again
-		// under load does not show what the load will meet.
+		// A redirect could carry a key to another host. That of a POST is not followed, as
+		// the load follows none.
 		CheckRedirect: netguard.SameServer,
 	}
 }
