@@ -49,6 +49,20 @@ func usable(row result.Row) bool {
 		!slices.ContainsFunc(strings.Split(reasons, ","), func(reason string) bool { return !slices.Contains(excused, reason) })
 }
 
+// remeasured returns the rows of a run after it was resumed, three times at most, for trials
+// that a busy node spoilt: what holds of a run holds of a resumed one.
+func remeasured(t *testing.T, out string, resume func(args ...string)) []result.Row {
+	t.Helper()
+	spoilt := func(row result.Row) bool { return !usable(row) || row["completed"] != row["requests"] }
+	for again := 0; again < 3 && slices.ContainsFunc(rows(t, out), spoilt); again++ {
+		for _, row := range rows(t, out) {
+			t.Logf("%s: %v, %v of %v requests: %v %v", out, row["status"], row["completed"], row["requests"], row["invalid_reasons"], row["error"])
+		}
+		resume("resume", "--retry", "invalid,failed", out)
+	}
+	return rows(t, out)
+}
+
 // A stack that cannot be reached from here is measured by pods of its cluster, whatever
 // their number, with the same requests. Nothing of them is left, however a run ends.
 func TestLoad(t *testing.T) {
@@ -95,7 +109,7 @@ func TestLoad(t *testing.T) {
 		digests := map[string]string{}
 		for name, args := range map[string][]string{"one": nil, "four": {"--set", "load.clients.n=4"}} {
 			out := run(name, args...)
-			for _, row := range rows(t, out) {
+			for _, row := range remeasured(t, out, func(args ...string) { _, _, _ = lab.as(t, sweep, "reader", args...) }) {
 				if !usable(row) || row["network_path"] != "direct" || row["completed"] != row["requests"] || row["pd"] != "proven" {
 					t.Errorf("%s: %v by %v, %v of %v requests, pd %v: %v", name, row["status"], row["network_path"], row["completed"], row["requests"], row["pd"], row["invalid_reasons"])
 				}
@@ -125,7 +139,7 @@ func TestLoad(t *testing.T) {
 		if code != 0 && code != 3 {
 			t.Fatalf("exit %d\n%s%s", code, stdout, stderr)
 		}
-		for _, row := range rows(t, out) {
+		for _, row := range remeasured(t, out, func(args ...string) { _, _, _ = lab.as(t, sweep, "reader", args...) }) {
 			if !usable(row) || row["network_path"] != "direct" || row["completed"] != row["requests"] {
 				t.Errorf("%v by %v, %v of %v requests: %v", row["status"], row["network_path"], row["completed"], row["requests"], row["invalid_reasons"])
 			}
