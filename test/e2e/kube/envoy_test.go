@@ -215,6 +215,14 @@ func (n *node) admitted(t *testing.T, ns string) {
 		page, err := body(req)
 		return err == nil && strings.Contains(page, `llm_d_epp_ready_endpoints{name="default"} 4`)
 	})
+	// A pod that becomes ready during a trial is a change of the stack.
+	polltest.Until(t, "pd-epp is ready", func() bool {
+		var p struct {
+			Status struct{ Conditions []struct{ Type, Status string } }
+		}
+		return n.get("/api/v1/namespaces/"+ns+"/pods/pd-epp", &p) == nil &&
+			slices.ContainsFunc(p.Status.Conditions, func(c struct{ Type, Status string }) bool { return c.Type == "Ready" && c.Status == "True" })
+	})
 	// Before, it would let a request go on that the picker has not seen.
 	polltest.Until(t, "Envoy answers", func() bool { return answers("http://" + ip + ":8081/v1/models") })
 }
