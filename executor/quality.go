@@ -155,7 +155,10 @@ func (d *deployment) ask(ctx context.Context) []quality.Answer {
 	client := ask.New(s.Host(d.profile.EntryRole(), 0), d.authorize, d.run.mask, d.Asked)
 	defer client.Close()
 	list := answering.Ask(asking, answering.Server{
-		API: &d.profile.API, Model: d.of.Server.Served, Post: client.Post, Mask: d.run.mask,
+		API: &d.profile.API, Model: d.of.Server.Served, Mask: d.run.mask,
+		Post: func(ctx context.Context, path string, body any) ([]byte, error) {
+			return client.PostWithin(ctx, d.config.Plan.Timeouts.Request, path, body)
+		},
 	}, q, d.run.quality)
 	if !quality.Whole(list) { // connections break a moment before the end of a server is seen
 		news := time.NewTimer(untilSeen)

@@ -59,6 +59,25 @@ func worse(s *fakeServer, prompt string) (int, string) {
 	return right(prompt)
 }
 
+// A question obeys timeouts.request, whatever else a probe may take: what gets no answer is
+// unknown and not wrong.
+func TestRun_qualityDeadline(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(int, backends.Spec) script {
+		return script{answer: func(s *fakeServer, prompt string) (int, string) {
+			if prompt == "long" {
+				<-s.hung()
+			}
+			return right(prompt)
+		}}
+	}, `matrix: {engine: sim, concurrency: 1}`, `timeouts: {request: 3s}`, `quality: {file: `+questions(t)+`}`)
+	w.must()
+	row := w.outcomes()[0].Row
+	want(t, "score", row[col.QualityScore], any(1.0))
+	want(t, "unknown", row[col.QualityUnknown], any(int64(1)))
+	want(t, "refused", row[col.QualityRefused], any(int64(0)))
+}
+
 // Each deployment answers the prompts before its first trial and outside of it: its rows
 // have the score, its requests are counted, and a run that goes on asks nothing again.
 func TestRun_quality(t *testing.T) {

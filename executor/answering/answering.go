@@ -4,10 +4,11 @@ package answering
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,7 +19,9 @@ import (
 	"sweep.dev/sweep/executor/serving/ask"
 	"sweep.dev/sweep/internal/secret"
 	"sweep.dev/sweep/judge/quality"
+	"sweep.dev/sweep/load/wire"
 	"sweep.dev/sweep/plan"
+	"sweep.dev/sweep/result"
 )
 
 // mostInRow is how many questions in a row may get no HTTP answer before the rest is
@@ -98,21 +101,13 @@ func (a *asking) first(ctx context.Context, item *quality.Item) quality.Answer {
 // errGivenUp is why an item is not asked.
 var errGivenUp = errors.New("not asked")
 
-// refused says whether an error is the server's own word on the item.
+// refused reports whether an error is the server's own word on the item. A body of 200 that
+// is no answer of a model is none: the page of a gateway says nothing of it.
 func refused(err error) bool {
-	var none *ask.NoAnswer
 	var status *ask.Status
-	switch {
-	case errors.Is(err, errGivenUp), errors.As(err, &none), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return false
-	case errors.As(err, &status):
-		return status.Code >= 400 && status.Code < 500 && status.Code != 401 && status.Code != 403 && status.Code != 408 && status.Code != 429
-	}
-	return errors.Is(err, errNoChoice)
+	return errors.As(err, &status) && status.Code >= 400 && status.Code < 500 &&
+		!slices.Contains([]int{http.StatusUnauthorized, http.StatusForbidden, http.StatusRequestTimeout, http.StatusTooManyRequests}, status.Code)
 }
-
-// errNoChoice is an answer of 200 without an answer in it.
-var errNoChoice = errors.New("the answer has no choice with a text")
 
 // A reply is one answer.
 type reply struct {
@@ -174,33 +169,14 @@ func (a *asking) question(item *quality.Item) (path string, body map[string]any)
 
 // read takes the answer from a response.
 func (a *asking) read(raw []byte) (reply, error) {
-	var got struct {
-		Choices []struct {
-			Text    *string `json:"text"`
-			Message *struct {
-				Content *string `json:"content"`
-			} `json:"message"`
-			Finish string `json:"finish_reason"`
-		} `json:"choices"`
-		Usage struct {
-			Tokens *int `json:"completion_tokens"`
-		} `json:"usage"`
+	c, err := wire.ReadCompletion(raw)
+	if err != nil {
+		return reply{}, err
 	}
-	if err := json.Unmarshal(raw, &got); err != nil || len(got.Choices) == 0 {
-		return reply{}, errNoChoice
+	r := reply{whole: c.Text, text: clip(a.Mask.Text(c.Text), quality.MaxTextBytes), finish: clip(c.Finish, 40)}
+	if c.Tokens != result.Unknown {
+		r.tokens = &c.Tokens
 	}
-	c := got.Choices[0]
-	r := reply{finish: clip(c.Finish, 40), tokens: got.Usage.Tokens}
-	switch {
-	case c.Message != nil && c.Message.Content != nil:
-		r.whole = *c.Message.Content
-	case c.Message != nil: // only reasoning or a call of a tool: an answer without text
-	case c.Text != nil:
-		r.whole = *c.Text
-	default:
-		return reply{}, errNoChoice
-	}
-	r.text = clip(a.Mask.Text(r.whole), quality.MaxTextBytes)
 	return r, nil
 }
 

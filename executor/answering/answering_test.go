@@ -86,8 +86,10 @@ func TestAsk_refusals(t *testing.T) {
 	}{
 		"context too short": {"", &ask.Status{Code: 400}, true},
 		"too large":         {"", &ask.Status{Code: 413}, true},
-		"no choice":         {`{"choices": []}`, nil, true},
-		"no JSON":           {`<html>`, nil, true},
+		"no choice":         {`{"choices": []}`, nil, false},
+		"no JSON":           {`<html>`, nil, false},
+		"half of an answer": {`{"choices": [{"message": {"content": "0`, nil, false},
+		"an error":          {`{"error": "loading"}`, nil, false},
 		"no key":            {"", &ask.Status{Code: 401}, false},
 		"too many":          {"", &ask.Status{Code: 429}, false},
 		"broken":            {"", &ask.Status{Code: 500}, false},

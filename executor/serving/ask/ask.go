@@ -65,7 +65,12 @@ func (c *Client) Get(ctx context.Context, path string) ([]byte, error) {
 
 // Post returns the answer to a body, which is sent as JSON; nothing is sent for nil.
 func (c *Client) Post(ctx context.Context, path string, body any) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, completionTimeout)
+	return c.PostWithin(ctx, completionTimeout, path, body)
+}
+
+// PostWithin is [Client.Post] with a limit of its own.
+func (c *Client) PostWithin(ctx context.Context, limit time.Duration, path string, body any) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	return c.do(ctx, http.MethodPost, path, body)
 }
