@@ -145,7 +145,7 @@ func (a *assembly) part(ctx context.Context, p Part) error {
 		return err
 	}
 	defer root.Close() // read only
-	if err := a.launches(root, p.Shift); err != nil {
+	if err := a.launches(root, p); err != nil {
 		return err
 	}
 	// Trials taken over before the run began to work are reported after its beginning: the
@@ -165,7 +165,7 @@ func (a *assembly) part(ctx context.Context, p Part) error {
 			}
 			early, began = nil, true
 			continue
-		case typeRunFinished, typePod, typeLaunch, typeCommitted, typeAdded:
+		case typeRunFinished, typePod, typeLaunch, typeAnswered, typeCommitted, typeAdded:
 		default:
 			continue
 		}
@@ -187,6 +187,13 @@ func (a *assembly) event(ctx context.Context, root *os.Root, p Part, e Event) er
 	switch e.Type {
 	case typeLaunch:
 		l, err := into[launch](e)
+		if err != nil {
+			return err
+		}
+		l.N += p.Shift[l.Deployment]
+		return a.line(e, l)
+	case typeAnswered:
+		l, err := into[answered](e)
 		if err != nil {
 			return err
 		}
@@ -263,7 +270,7 @@ func (a *assembly) attempt(root *os.Root, c Commit, change func(*result.Outcome)
 }
 
 // launches copies what launches left, under their new numbers.
-func (a *assembly) launches(root *os.Root, shift map[string]int) error {
+func (a *assembly) launches(root *os.Root, p Part) error {
 	names, err := fs.Glob(root.FS(), layout.AnyLaunch)
 	if err != nil {
 		return err
@@ -274,10 +281,19 @@ func (a *assembly) launches(root *os.Root, shift map[string]int) error {
 		if !ok || !slug.MatchString(deployment) {
 			continue
 		}
-		to := layout.LaunchDir(deployment, n+shift[deployment])
+		to := layout.LaunchDir(deployment, n+p.Shift[deployment])
 		err := fs.WalkDir(root.FS(), from, func(name string, e fs.DirEntry, err error) error {
 			if err != nil || !e.Type().IsRegular() || isTempFile(path.Base(name)) {
 				return err
+			}
+			if path.Base(name) == layout.Quality {
+				text, err := root.ReadFile(name)
+				if err == nil {
+					err = p.State.Untouched(name, text)
+				}
+				if err != nil {
+					return fmt.Errorf("%s: %w", name, err)
+				}
 			}
 			f, err := root.Open(name)
 			if err != nil {

@@ -26,12 +26,13 @@ const (
 	typeRunFinished = "run_finished"
 	typeReused      = "reused"
 	typeAdded       = "trials_added"
+	typeAnswered    = "quality_answered"
 )
 
 func reserved(typ string) bool {
 	return slices.Contains([]string{
 		typeCreated, typeLaunch, typeBegun, typeDiscarded,
-		typeCommitted, typePod, typeAdded,
+		typeCommitted, typePod, typeAdded, typeAnswered,
 	}, typ)
 }
 
@@ -50,6 +51,9 @@ type State struct {
 	Pending []AttemptKey
 	// Launches counts the launches of each deployment.
 	Launches map[string]int
+	// answers are the digests of what launches answered to quality prompts, by their
+	// deployment and number, see [State.Untouched].
+	answers map[string]map[int]string
 	// Owed is every pod that was intended and is not known to be gone.
 	Owed []Owed
 	// SpentUSD is what the pods that are gone have cost, by their prices.
@@ -190,6 +194,7 @@ func newReplayer() *replayer {
 			Committed: map[Key]Commit{},
 			Attempts:  map[Key]int{},
 			Launches:  map[string]int{},
+			answers:   map[string]map[int]string{},
 		},
 		commits: map[Key][]Commit{},
 	}
@@ -249,8 +254,19 @@ func (r *replayer) apply(e Event) error {
 		var a added
 		a, err = into[added](e)
 		r.st.Added = append(r.st.Added, a.Trials...)
+	case typeAnswered:
+		var a answered
+		a, err = into[answered](e)
+		r.answered(a)
 	}
 	return err
+}
+
+func (r *replayer) answered(a answered) {
+	if r.st.answers[a.Deployment] == nil {
+		r.st.answers[a.Deployment] = map[int]string{}
+	}
+	r.st.answers[a.Deployment][a.N] = a.SHA256
 }
 
 func (r *replayer) begun(a AttemptKey) {

@@ -4,7 +4,9 @@
 package paired
 
 import (
+	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -13,6 +15,7 @@ import (
 
 	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/judge/quality"
+	"sweep.dev/sweep/rundir"
 )
 
 // confidence is that of the interval of one score.
@@ -51,10 +54,17 @@ func Read(dir string) (*Paired, error) {
 	if err != nil || len(names) == 0 {
 		return nil, err
 	}
+	st, err := rundir.Read(dir)
+	if errors.Is(err, rundir.ErrNoRun) {
+		st, err = &rundir.State{}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
 	p := &Paired{}
 	latest := map[string]*quality.Answers{}
 	for _, name := range names { // launches in their order
-		a, err := read(root, name)
+		a, err := read(root, name, st)
 		if err != nil {
 			p.Unread = append(p.Unread, fmt.Sprintf("%s: %v", name, err))
 			continue
@@ -71,13 +81,15 @@ func Read(dir string) (*Paired, error) {
 	return p, nil
 }
 
-func read(root fs.FS, name string) (*quality.Answers, error) {
-	f, err := root.Open(name)
+func read(root fs.FS, name string, st *rundir.State) (*quality.Answers, error) {
+	text, err := fs.ReadFile(root, name)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close() // read only
-	return quality.ReadAnswers(f)
+	if err := st.Untouched(name, text); err != nil {
+		return nil, err
+	}
+	return quality.ReadAnswers(bytes.NewReader(text))
 }
 
 // rank is 0 for a baseline.
