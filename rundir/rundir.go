@@ -16,8 +16,8 @@
 // follows a bad one, something else has damaged the file, and it is refused with
 // the offset of the bad line ([ErrDamaged]).
 //
-// The lines of this package are run_created (the [Manifest]), launch,
-// trials_added (beyond those of the plan), trial_begun, trial_discarded, trial_committed and
+// The lines of this package are run_created (the [Manifest]), launch, quality_answered (the
+// digest of a launch's answers), trials_added (beyond those of the plan), trial_begun, trial_discarded, trial_committed and
 // pod (one transition of a pod's life); every other type belongs to the caller of [Dir.Append].
 //
 // # Commit
@@ -80,6 +80,8 @@ type Manifest struct {
 	SendEnv  []string `json:"send_env,omitempty"`
 	MaxCells int      `json:"max_cells,omitempty"`
 	Only     string   `json:"only,omitempty"`
+	// OnlyCells are the ids of the cells of a second measurement; nil of any other run.
+	OnlyCells []string `json:"only_cells,omitempty"`
 	// Variables is the digest of the environment variables that the plan reads
 	// into what is no secret.
 	Variables string `json:"variables,omitempty"`

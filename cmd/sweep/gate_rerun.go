@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v3"
@@ -28,7 +27,7 @@ const rerunSuffix = "-rerun"
 func (a *app) rerun(ctx context.Context, c *cli.Command, run *report.Run, q nightly.Question, cells []string) (*nightly.Board, []string, error) {
 	dir := strings.TrimRight(run.Dir, string(filepath.Separator)) + rerunSuffix
 	a.say("gate: %s worse for the first night: measuring again in %s", humanize.Plural(len(cells), "cell"), plaintext.Word(dir))
-	second, err := a.rerunOf(ctx, c, run, dir, onlyCells(run, cells))
+	second, err := a.rerunOf(ctx, c, run, dir, cells)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -57,36 +56,14 @@ func (a *app) rerun(ctx context.Context, c *cli.Command, run *report.Run, q nigh
 	return board, holes, nil
 }
 
-// onlyCells is an expression over the axes that selects some cells of a run.
-func onlyCells(run *report.Run, ids []string) string {
-	var parts []string
-	for _, cell := range run.Resolved.Cells {
-		if !slices.Contains(ids, cell.ID) {
-			continue
-		}
-		var terms []string
-		for _, s := range cell.Settings {
-			switch v := s.Value.(type) {
-			case nil:
-			case string:
-				terms = append(terms, fmt.Sprintf("%s == %q", s.Column, v))
-			default:
-				terms = append(terms, fmt.Sprintf("%s == %v", s.Column, v))
-			}
-		}
-		parts = append(parts, "("+strings.Join(terms, " and ")+")")
-	}
-	return strings.Join(parts, " or ")
-}
-
 // rerunOf runs the plan of a run again for some of its cells, or goes on with that. What
 // failed or is INVALID in it is no reason to stop.
-func (a *app) rerunOf(ctx context.Context, c *cli.Command, run *report.Run, dir, only string) (*report.Run, error) {
+func (a *app) rerunOf(ctx context.Context, c *cli.Command, run *report.Run, dir string, cells []string) (*report.Run, error) {
 	m := run.State.Manifest
 	state, err := rundir.Read(dir)
 	switch {
 	case errors.Is(err, rundir.ErrNoRun):
-		err = a.startAgain(ctx, c, run, dir, only)
+		err = a.startAgain(ctx, c, run, dir, cells)
 	case err != nil:
 		return nil, unreadable(dir, err)
 	case state.Manifest.PlanDigest != m.PlanDigest || state.Manifest.CreatedAt.Before(m.CreatedAt):
@@ -100,7 +77,7 @@ func (a *app) rerunOf(ctx context.Context, c *cli.Command, run *report.Run, dir,
 }
 
 // startAgain begins the second measurement.
-func (a *app) startAgain(ctx context.Context, c *cli.Command, run *report.Run, dir, only string) error {
+func (a *app) startAgain(ctx context.Context, c *cli.Command, run *report.Run, dir string, cells []string) error {
 	m := run.State.Manifest
 	p, err := a.samePlan("rerun", run.Dir, m)
 	if err != nil {
@@ -116,6 +93,6 @@ func (a *app) startAgain(ctx context.Context, c *cli.Command, run *report.Run, d
 	}
 	options := planfile.Options{Set: m.Set, AllowEnv: m.AllowEnv, SendEnv: m.SendEnv, MaxCells: m.MaxCells}
 	return a.start(ctx, c, toRun{
-		plan: p, plugins: made, path: filepath.Join(run.Dir, layout.Plan), planDir: m.PlanDir, options: options, dir: dir, only: only, show: quiet,
+		plan: p, plugins: made, path: filepath.Join(run.Dir, layout.Plan), planDir: m.PlanDir, options: options, dir: dir, cells: cells, show: quiet,
 	})
 }

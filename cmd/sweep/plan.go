@@ -52,7 +52,7 @@ configurations), else at the catalogue's list prices.
 			if err != nil {
 				return err
 			}
-			asked, only, err := filter(p, made, c.String("only"), "")
+			asked, only, err := filter(p, made, c.String("only"), nil, "")
 			if err != nil {
 				return err
 			}

@@ -123,7 +123,7 @@ func (a *app) resume(ctx context.Context, c *cli.Command, dir string, retry []st
 	if err != nil {
 		return err
 	}
-	_, only, err := filter(p, made, m.Only, c.String("client"))
+	_, only, err := filter(p, made, m.Only, m.OnlyCells, c.String("client"))
 	if err != nil {
 		return err
 	}

@@ -151,15 +151,14 @@ type toRun struct {
 	path    string // of its file
 	options planfile.Options
 	planDir string // of its relative files; "" is that of path
-	only    string // the cells; "" is what --only says
+	cells   []string // ids; nil is what --only says
 	dir     string // of the run; "" is a new one
 	show    func(*report.Run, draw.Style) error
 }
 
 func (a *app) start(ctx context.Context, c *cli.Command, r toRun) error {
 	p, made, path := r.plan, r.plugins, r.path
-	chosen := cmp.Or(r.only, c.String("only"))
-	asked, only, err := filter(p, made, chosen, c.String("client"))
+	asked, only, err := filter(p, made, c.String("only"), r.cells, c.String("client"))
 	if err != nil {
 		return err
 	}
@@ -232,7 +231,7 @@ func (a *app) start(ctx context.Context, c *cli.Command, r toRun) error {
 	m := rundir.Manifest{
 		RunID: newRunID(), Plan: p.Name, PlanPath: abs, PlanDir: planDir, PlanDigest: p.Digest(),
 		Set: r.options.Set, AllowEnv: r.options.AllowEnv, SendEnv: sends, MaxCells: r.options.MaxCells, Engines: kept(p.EngineTexts()), Manifests: kept(p.Manifests()),
-		Only: chosen, Owner: owner(), Version: version(), Method: result.Method, Host: clientHost(), CreatedAt: time.Now().UTC(), Variables: p.Variables(),
+		Only: c.String("only"), OnlyCells: r.cells, Owner: owner(), Version: version(), Method: result.Method, Host: clientHost(), CreatedAt: time.Now().UTC(), Variables: p.Variables(),
 		Decide: cmp.Or(c.String("decide"), rundir.DecideBound), Rehearsed: predicted != nil,
 	}
 	if source != nil {
@@ -304,12 +303,12 @@ func unusable(dir string, err error) error {
 	return err
 }
 
-// filter chooses the cells that --only asks for, and of those the ones that are
+// filter chooses the cells that --only asks for, or those of some ids, and of those the ones that are
 // run; nil stands for all. It refuses what the plan's own checks cannot see: prompts
 // that are too few or not readable, loads that cannot be made or sent, commands that
 // do not render, and servers that the backend cannot launch. client is the value of
 // --client.
-func filter(p *plan.Plan, made *plugins, expr, client string) (asked, only func(plan.Cell) (bool, error), err error) {
+func filter(p *plan.Plan, made *plugins, expr string, cells []string, client string) (asked, only func(plan.Cell) (bool, error), err error) {
 	if expr != "" {
 		if asked, err = p.Filter(expr); err != nil {
 			return nil, nil, &usage{fmt.Errorf("--only: %w", err)}
@@ -319,6 +318,9 @@ func filter(p *plan.Plan, made *plugins, expr, client string) (asked, only func(
 		} else if len(some) == 0 {
 			return nil, nil, &usage{fmt.Errorf("--only %q selects no cell", expr)}
 		}
+	}
+	if cells != nil {
+		asked = func(c plan.Cell) (bool, error) { return slices.Contains(cells, c.ID), nil }
 	}
 	only = fitting(p, asked)
 	if some, err := selected(p, only); err == nil && len(some) == 0 {

@@ -43,7 +43,7 @@ func (a *app) validate(c *cli.Command) error {
 	for _, path := range c.Args().Slice() {
 		p, made, err := a.open(path, a.planOptions(c))
 		if err == nil {
-			_, _, err = filter(p, made, "", "")
+			_, _, err = filter(p, made, "", nil, "")
 		}
 		var diags *plan.Diagnostics
 		var refused *usage
