@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/backends/kubernetes/clients"
 	"sweep.dev/sweep/backends/kubernetes/manifests"
 	"sweep.dev/sweep/backends/kubernetes/owner"
 	"sweep.dev/sweep/internal/kubeapi"
@@ -59,6 +60,9 @@ func (b *Backend) launchManifests(ctx context.Context, spec backends.Spec, l bac
 		return nil, err
 	}
 	if want := spec.Clients; want.N > 0 {
+		if err := clients.Copyable(want); err != nil {
+			return nil, fmt.Errorf("%w: load.clients: %w", backends.ErrRefused, err)
+		}
 		ns := cmp.Or(want.Namespace, b.namespace)
 		missing, err := lacks(ctx, launcher.In.API, ns)
 		if err != nil {

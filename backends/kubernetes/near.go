@@ -96,6 +96,9 @@ func lacks(ctx context.Context, api *kubeapi.Client, namespace string) (string, 
 // has to be given back before it is made. Those of a launch of manifests go with it: the
 // ledger has them already.
 func (d *deployment) near(ctx context.Context, l backends.Ledger, w way) error {
+	if err := clients.Copyable(w.want); err != nil {
+		return w.failed(fmt.Errorf("%w: %w", backends.ErrRefused, err))
+	}
 	d.remote = w.remote != nil
 	c := clients.Config{API: d.api, Effects: d.b.fx, Marks: backends.Marks(d.spec), Engine: d.spec.Engine, Want: w.want, Lease: d.b.heartbeat}
 	if d.run != nil {

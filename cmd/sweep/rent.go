@@ -224,10 +224,10 @@ func (a *app) agree(ctx context.Context, c *cli.Command, j job) error {
 	return &usage{errors.New("not agreed: nothing was rented")}
 }
 
-// openPodLedger opens the ledger of this machine for a run whose pods outlive it;
-// nil for any other.
+// openPodLedger opens the ledger of this machine for a run whose pods outlive it, or whose
+// load pods do; nil for any other.
 func (a *app) openPodLedger(j job) (serving.PodLedger, error) {
-	if !j.plugins.factory.Outlives {
+	if f := &j.plugins.factory; !f.Outlives && !f.LoadPods {
 		return nil, nil
 	}
 	b, err := a.podLedger()

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/internal/kubeapi"
 )
 
@@ -33,8 +34,8 @@ func load(path string) (*program, error) {
 			return nil, err
 		}
 	}
-	if err := static(path); err != nil {
-		return nil, fmt.Errorf("%s cannot be copied into pods: %w; name an image of sweep in load.clients.image", path, err)
+	if err := copyable(path); err != nil {
+		return nil, err
 	}
 	file, err := os.Open(path)
 	if err != nil {
@@ -55,6 +56,27 @@ func load(path string) (*program, error) {
 		return nil, err
 	}
 	return &program{packed.Bytes(), hex.EncodeToString(h.Sum(nil)), n}, nil
+}
+
+// Copyable fails if load pods of no image of sweep cannot get this program: known before
+// anything is made.
+func Copyable(want backends.ClientsWant) error {
+	if want.Image != "" {
+		return nil
+	}
+	path, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	return copyable(path)
+}
+
+// copyable fails if a program does not run in any pod of its architecture.
+func copyable(path string) error {
+	if err := static(path); err != nil {
+		return fmt.Errorf("%s cannot be copied into pods: %w; or name an image of sweep in load.clients.image", path, err)
+	}
+	return nil
 }
 
 // static says why a file is no program of Linux that needs no library.

@@ -181,6 +181,30 @@ func TestLoad(t *testing.T) {
 		t.Logf("no load pod %.1f s after the kill", time.Since(killed).Seconds())
 		lab.none(t, ns)
 	})
+	// The cluster keeps them for another ten minutes; the ledger of this machine knows them.
+	t.Run("what a killed sweep left is ended", func(t *testing.T) {
+		out := filepath.Join(dir, "left")
+		cmd, during := underWay(t, sweep, out, plan, "--set", "load.requests=4000", "--set", "backend.heartbeat=10m")
+		during(func() {
+			if err := cmd.Process.Signal(syscall.SIGKILL); err != nil {
+				t.Error(err)
+			}
+		})
+		_ = cmd.Wait() // killed
+		st, err := rundir.Read(out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		id := st.Manifest.RunID
+		if stdout, stderr, code := lab.as(t, sweep, "reader", "pods", "--json"); code != 0 || !strings.Contains(stdout, id) {
+			t.Errorf("pods: exit %d, no run %s in\n%s%s", code, id, stdout, stderr)
+		}
+		stdout, stderr, code := lab.as(t, sweep, "reader", "gc", "--yes", "--run", id)
+		if code != 0 || !strings.Contains(stdout, "gone") {
+			t.Errorf("gc: exit %d\n%s%s", code, stdout, stderr)
+		}
+		lab.none(t, ns)
+	})
 }
 
 // remade makes clients, and makes them again when one is lost.
@@ -305,7 +329,7 @@ func (n *node) none(t *testing.T, ns string) {
 func underWay(t *testing.T, sweep, out, plan string, args ...string) (cmd *exec.Cmd, during func(func())) {
 	t.Helper()
 	cmd = command(t, sweep, append([]string{"run", "-o", out, "--events", "-", plan}, args...)...)
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+lab.file("reader.kubeconfig"))
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+lab.file("reader.kubeconfig"), "XDG_STATE_HOME="+lab.file("home-reader"))
 	events, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
