@@ -24,12 +24,15 @@ func (r *Run) Unpack() {
 
 // lean is a row, of a trial with objectives, without what is null and without the numbers
 // that no report shows or concludes from: four of five columns of a measured trial. Those of
-// [ofSearches] stay only if searched, those of [ofDevices] only beside a fingerprint.
+// [ofSearches] stay only if searched, those of [ofDevices] only beside a fingerprint, those of
+// [ofRoles] only of an engine that has both roles.
 func lean(row result.Row, slos []result.SLOResult, searched bool) result.Row {
 	unread := unread()
 	printed := row[col.DevicePrefillMs] != nil || row[col.DeviceDecodeMs] != nil
+	apart := row[col.PD] == result.PDProven || row[col.PD] == result.PDPartial || row[col.PD] == result.PDAbsent || row[col.PD] == result.PDUnknown
 	keep := func(name string) bool {
-		left := unread[name] || !searched && slices.Contains(ofSearches, name) || !printed && slices.Contains(ofDevices, name)
+		left := unread[name] || !searched && slices.Contains(ofSearches, name) || !printed && slices.Contains(ofDevices, name) ||
+			!apart && !searched && slices.Contains(ofRoles, name)
 		return !left || judged(slos, name)
 	}
 	n := 0
@@ -144,7 +147,6 @@ var ofSearches = []string{
 	col.P95ServerTTFTMs,
 	col.P99ServerTTFTMs,
 	col.Pods,
-	col.PD,
 	col.SpecAcceptLength,
 }
 
@@ -154,11 +156,17 @@ var ofDevices = []string{
 	col.MinGPUClockLimitMHz,
 }
 
+// ofRoles are null but of engines that have servers for prefill and for decode.
+var ofRoles = []string{
+	col.PD,
+	col.PDShare,
+}
+
 // unread are the columns of the registry that a lean row leaves out.
 var unread = sync.OnceValue(func() map[string]bool {
 	read := map[string]bool{}
 	add := func(name string) { read[name], read[name+col.LowSuffix], read[name+col.HighSuffix] = true, true, true }
-	for _, name := range slices.Concat(numbers, ofSearches, ofDevices) {
+	for _, name := range slices.Concat(numbers, ofSearches, ofDevices, ofRoles) {
 		add(name)
 	}
 	for _, l := range latencies {

@@ -367,8 +367,8 @@ func server() []Column {
 // disaggregation is whether an engine whose roles prefill and decode apart did so.
 func disaggregation() []Column {
 	return []Column{
-		nullable("pd", String, "", "Whether prompts were computed by prefill servers and their KV caches moved to decode servers, by the servers' counters over the trial: proven (for all requests but `max_decode_only` of `validity`), partial, absent or unknown. Null of an engine that does not have both roles."),
-		nullable("pd_share", Float, "ratio", "Requests that ended at prefill servers / those that ended at decode servers, at most 1; where that is not known, by the decisions of the router."),
+		nullable("pd", String, "", "Whether prompts were computed by prefill servers and their KV caches moved to decode servers, by the servers' counters over the trial: proven (for all requests, and for all prompt tokens if that is known, but `max_decode_only` of `validity`), partial, absent or unknown. Null of an engine that does not have both roles."),
+		nullable("pd_share", Float, "ratio", "Requests that ended at prefill servers / those that ended at decode servers, at most 1; where that is not known, by the decisions of the router. If fewer of the prompt tokens that the decode servers did not have in their own cache were moved there, the share of those."),
 	}
 }
 

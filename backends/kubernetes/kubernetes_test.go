@@ -409,6 +409,7 @@ func TestWatch(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change, back func([]any) []any
 		broken       bool
+		restored     bool // before the end of the trial
 		code         string
 		want         []string
 	}{
@@ -422,7 +423,17 @@ func TestWatch(t *testing.T) {
 			meta["uid"], meta["labels"].(map[string]any)["pod-template-hash"] = "other", "d2"
 			return pods
 		}, code: "stack_changed", want: []string{"pod decode-0 is gone", "pod decode-0 is new, of revision d2 after d1: a rollout"}},
-		"no answer": {broken: true, code: "stack_unwatched", want: []string{"looks at the pods failed", "500"}},
+		"relabelled": {change: func(pods []any) []any {
+			labels := func(i int) map[string]any {
+				return pods[i].(map[string]any)["metadata"].(map[string]any)["labels"].(map[string]any)
+			}
+			labels(2)["llm-d.ai/role"] = labels(1)["llm-d.ai/role"]
+			return pods
+		}, code: "stack_changed", want: []string{"decode: pod decode-0 is of role prefill now"}},
+		"no answer": {broken: true, code: "stack_unwatched", want: []string{"could not be looked at after the trial", "500"}},
+		// The pods before and after prove that nothing changed.
+		"no answer in between": {broken: true, restored: true, code: "tunnelled"},
+		"restarted in between": {change: restart, broken: true, restored: true, code: "stack_changed", want: []string{"was restarted 1 time"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, api, _ := attached(t, nil)
@@ -440,6 +451,9 @@ func TestWatch(t *testing.T) {
 			if tt.back != nil {
 				api.Edit("Pod", "ns", tt.back)
 			}
+			if tt.restored {
+				api.Break(nil)
+			}
 			row, findings := finish(t.Context())
 			i := slices.IndexFunc(findings, func(f result.Finding) bool { return f.Code.String() == tt.code })
 			if i < 0 {
@@ -450,7 +464,7 @@ func TestWatch(t *testing.T) {
 					t.Errorf("no %q in %s", want, findings[i].Text)
 				}
 			}
-			if name == "at rest" && len(findings) != 1 {
+			if tt.code == "tunnelled" && len(findings) != 1 {
 				t.Errorf("findings %+v", findings)
 			}
 			for column, want := range map[string]int64{"pods": 3, "pod_restarts": 2, "decode_pods": 1, "decode_pod_restarts": 2, "epp_pods": 1} {

@@ -22,12 +22,12 @@ type watcher struct {
 	d      *deployment
 	begun  time.Time
 	before *stack.Stack // nil: it could not be read
+	unread error        // why
 
 	mu      sync.Mutex
 	changes []string // each once, with the time at which it was seen
 	seen    map[string]bool
-	failed  int   // looks that failed
-	err     error // of the last of them
+	err     error // of the last look; nil if it succeeded
 }
 
 // Watch implements [backends.Watched]: it compares the pods before, every five seconds
@@ -53,7 +53,7 @@ func (d *deployment) Watch(ctx context.Context) func(context.Context) (result.Ro
 	return func(ctx context.Context) (result.Row, []result.Finding) {
 		stop()
 		<-done
-		w.look(ctx)
+		w.last(ctx)
 		return w.row(), w.findings()
 	}
 }
@@ -67,11 +67,35 @@ func (w *watcher) first(ctx context.Context) {
 	defer cancel()
 	s, err := w.d.look(ctx, w.d.view.Look)
 	if err != nil {
-		w.fail(err)
+		w.unread = err
 		return
 	}
 	w.before = s
 	w.d.find(ctx, s)
+}
+
+// last looks after the trial, a few times if it fails.
+func (w *watcher) last(ctx context.Context) {
+	for range lastLooks {
+		if w.look(ctx); w.sawAll() {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(w.d.b.every.poll):
+		}
+	}
+}
+
+// lastLooks bounds the looks after a trial: one that fails makes the trial INVALID.
+const lastLooks = 3
+
+// sawAll reports whether the last look succeeded.
+func (w *watcher) sawAll() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.err == nil
 }
 
 // look compares the pods with those before.
@@ -82,13 +106,11 @@ func (w *watcher) look(ctx context.Context) {
 	case ctx.Err() != nil:
 		return // the trial ended meanwhile
 	case errors.Is(err, stack.ErrNoPods):
-		changes = []string{"no pod is left of it"}
-	case err != nil:
-		w.fail(err)
-		return
-	case w.before != nil:
+		changes, err = []string{"no pod is left of it"}, nil
+	case err == nil && w.before != nil:
 		changes = stack.Changes(w.before, s)
 	}
+	w.looked(err)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, c := range changes {
@@ -99,10 +121,11 @@ func (w *watcher) look(ctx context.Context) {
 	}
 }
 
-func (w *watcher) fail(err error) {
+// looked takes in how a look ended.
+func (w *watcher) looked(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.failed, w.err = w.failed+1, err
+	w.err = err
 }
 
 // maxChanges bounds the changes in one finding.
@@ -121,8 +144,13 @@ func (w *watcher) findings() (all []result.Finding) {
 		}
 		add(finding.StackChanged, "%s: the stack that was measured is not one stack; run the cell again when it is at rest", text)
 	}
-	if w.failed > 0 {
-		add(finding.StackUnwatched, "%d looks at the pods failed, the last with: %v", w.failed, w.err)
+	// The pods before and after, with their restarts, prove what looks in between that failed
+	// would have shown.
+	switch {
+	case w.before == nil:
+		add(finding.StackUnwatched, "the pods could not be looked at before the trial: %v", w.unread)
+	case w.err != nil:
+		add(finding.StackUnwatched, "the pods could not be looked at after the trial: %v", w.err)
 	}
 	if f, broken := w.d.logs.finding(); broken {
 		all = append(all, f)

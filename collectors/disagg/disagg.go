@@ -19,6 +19,8 @@ type Counters struct {
 	Decoded   *float64 // requests that ended at decode servers
 
 	Tokens   *float64 // prompt tokens whose cache decode servers got from elsewhere
+	Prompts  *float64 // prompt tokens of decode servers, wherever their cache came from
+	Cached   *float64 // those of Prompts that decode servers had in their own cache; nil is none
 	Bytes    *float64 // of caches that were moved
 	Failures *float64 // transfers that failed
 }
@@ -26,8 +28,10 @@ type Counters struct {
 // A Proof is what the counters say.
 type Proof struct {
 	Verdict string // as the column pd has it: [result.PDProven] and the others
-	// Share is the part of the requests that went through prefill: by the servers that
-	// finished them, else by the router's decisions. Nil if neither is known.
+	// Share is the part of the work that prefill did: of the requests, by the servers that
+	// finished them or else by the router's decisions, or of the prompt tokens that were in
+	// no cache of the decode servers, whichever is less. Nil if neither share of the requests
+	// is known.
 	Share *float64
 	Why   string // the verdict in a clause, with its figures
 }
@@ -36,6 +40,7 @@ type Proof struct {
 // servers alone: some prompts are too short for the router, or in their own cache.
 func Of(c Counters, decodeOnly float64) Proof {
 	p := Proof{Share: share(c)}
+	tokens := tokenShare(c)
 	moved := positive(c.Tokens) || positive(c.Bytes)
 	told := c.Tokens != nil || c.Bytes != nil
 	say := func(verdict, format string, args ...any) Proof {
@@ -57,8 +62,33 @@ func Of(c Counters, decodeOnly float64) Proof {
 		return say(result.PDPartial, "%.0f transfers of KV caches failed, and %.0f %% of the requests went through prefill", *c.Failures, 100**p.Share)
 	case *p.Share < 1-decodeOnly-rounding:
 		return say(result.PDPartial, "%.0f %% of the requests went through prefill", 100**p.Share)
+	case tokens == nil:
+		return say(result.PDProven, "%.0f %% of the requests went through prefill, and KV caches were moved, of how many tokens is not known", 100**p.Share)
 	}
-	return say(result.PDProven, "%.0f %% of the requests went through prefill, and their KV caches were moved", 100**p.Share)
+	requests := *p.Share
+	p.Share = new(min(requests, *tokens))
+	if *tokens < 1-decodeOnly-rounding {
+		return say(result.PDPartial, "%.0f %% of the requests went through prefill, and the KV caches of %.0f %% of their prompt tokens were moved: the decode servers computed the others", 100*requests, 100**tokens)
+	}
+	return say(result.PDProven, "%.0f %% of the requests went through prefill, and the KV caches of %.0f %% of their prompt tokens were moved", 100*requests, 100**tokens)
+}
+
+// block is how many tokens of a prompt a decode server may compute though its cache was moved:
+// whole blocks are moved, of 16 tokens by default in vLLM, and the last token is computed.
+const block = 16
+
+// tokenShare is the part of the prompt tokens that the decode servers did not have in their
+// own cache and got from elsewhere; nil if that is not known, as of no prompt.
+func tokenShare(c Counters) *float64 {
+	if c.Tokens == nil || c.Prompts == nil || c.Decoded == nil || *c.Tokens <= 0 {
+		return nil
+	}
+	computed := *c.Prompts - *c.Tokens
+	if c.Cached != nil {
+		computed -= *c.Cached
+	}
+	computed = max(0, computed-block**c.Decoded)
+	return new(*c.Tokens / (*c.Tokens + computed))
 }
 
 // rounding is far below one request of any load.

@@ -24,7 +24,8 @@ func disaggregated(p *engine.Profile, sources []*quantities.Source, decodeOnly f
 	}
 	c := disagg.Counters{
 		Prefilled: gained(engine.RolePrefill, engine.RequestsFinished), Decoded: gained(engine.RoleDecode, engine.RequestsFinished),
-		Tokens: gained(engine.RoleDecode, engine.KVReceived), Bytes: gained(engine.RoleDecode, engine.KVTransferred), Failures: gained(engine.RoleDecode, engine.KVFailures),
+		Tokens: gained(engine.RoleDecode, engine.KVReceived), Prompts: gained(engine.RoleDecode, engine.PromptTokens), Cached: gained(engine.RoleDecode, engine.PrefixHits),
+		Bytes: gained(engine.RoleDecode, engine.KVTransferred), Failures: gained(engine.RoleDecode, engine.KVFailures),
 	}
 	for _, r := range p.Roles {
 		if n := gained(r.Name, engine.PDDecisions); n != nil && r.Tier != engine.TierEngine {

@@ -19,7 +19,7 @@ type rule func(*Evidence, bounds.Bounds) (result.Finding, bool)
 // another are the causes by which another thing was measured than the plan asks for: each
 // makes the whole row INVALID.
 var another = []rule{
-	timeScaled, engineRestarted, stackChanged, tunnelled, pdAbsent, serverStopped, compiling, errorRate, warmupMissing, cacheState,
+	timeScaled, engineRestarted, stackChanged, stackUnwatched, tunnelled, pdAbsent, pdPartial, serverShared, serverStopped, compiling, errorRate, warmupMissing, cacheState,
 	cpuSteal, clientLost, clientsDiffer, gpuThrottled, gpuForeign, drift,
 }
 

@@ -53,6 +53,14 @@ func pdAbsent(e *Evidence, _ bounds.Bounds) (result.Finding, bool) {
 	return e.told(finding.PDAbsent)
 }
 
+func stackUnwatched(e *Evidence, _ bounds.Bounds) (result.Finding, bool) {
+	return e.told(finding.StackUnwatched)
+}
+
+func pdPartial(e *Evidence, _ bounds.Bounds) (result.Finding, bool) {
+	return e.told(finding.PDPartial)
+}
+
 // told is a reason that others have found.
 func (e *Evidence) told(code finding.Code) (result.Finding, bool) {
 	for _, f := range e.Told {

@@ -51,6 +51,11 @@ func (e *Evidence) short(n int) {
 	}
 }
 
+// counted is what the server says of the trial.
+func (e *Evidence) counted(requests, output, input int64) {
+	e.Row["server_requests"], e.Row["server_output_tokens"], e.Row["server_input_tokens"] = requests, output, input
+}
+
 func (e *Evidence) cache(tokens int) {
 	delete(e.Row, "prefix_cache_hit_rate")
 	for i := range e.measured() {
@@ -82,11 +87,19 @@ var spoils = []struct {
 	},
 	{
 		"stack", finding.StackChanged,
-		func(e *Evidence) { e.Told = []result.Finding{{Code: finding.StackUnwatched, Text: "no answer"}} },
+		func(e *Evidence) { e.Told = []result.Finding{{Code: finding.LogsUnread, Text: "no answer"}} },
 		func(e *Evidence) {
 			e.Told = append(e.Told, result.Finding{Code: finding.StackChanged, Text: "decode: pod d-0 is gone"})
 		},
 		[]string{"d-0 is gone"},
+	},
+	{
+		"nobody watched", finding.StackUnwatched,
+		func(*Evidence) {},
+		func(e *Evidence) {
+			e.Told = append(e.Told, result.Finding{Code: finding.StackUnwatched, Text: "forbidden"})
+		},
+		[]string{"forbidden"},
 	},
 	{
 		"tunnel", finding.Tunnelled,
@@ -98,11 +111,37 @@ var spoils = []struct {
 	},
 	{
 		"no prefill", finding.PDAbsent,
-		func(e *Evidence) { e.Told = []result.Finding{{Code: finding.PDPartial, Text: "40 %"}} },
+		func(e *Evidence) { e.Told = []result.Finding{{Code: finding.PDUnknown, Text: "no counter"}} },
 		func(e *Evidence) {
 			e.Told = append(e.Told, result.Finding{Code: finding.PDAbsent, Text: "no request ended at a prefill server"})
 		},
 		[]string{"prefill server"},
+	},
+	{
+		"some prefill", finding.PDPartial,
+		func(*Evidence) {},
+		func(e *Evidence) {
+			e.Told = append(e.Told, result.Finding{Code: finding.PDPartial, Text: "40 % of the requests"})
+		},
+		[]string{"40 %"},
+	},
+	{
+		"others on the server", finding.ServerShared,
+		func(e *Evidence) { e.counted(210, 842, 21_050) },
+		func(e *Evidence) { e.counted(211, 843, 21_100) },
+		[]string{"11 requests of others", "5 % of its output tokens and 5 % of its prompt tokens", "5 %"},
+	},
+	{
+		"long prompts of others", finding.ServerShared,
+		func(e *Evidence) { e.counted(201, 801, 21_000) },
+		func(e *Evidence) { e.counted(201, 801, 40_000) },
+		[]string{"1 request of others", "50 % of its prompt tokens"},
+	},
+	{
+		"discarded tokens", finding.ServerShared,
+		func(e *Evidence) { e.counted(200, 8_000, 80_000) },
+		func(e *Evidence) { e.counted(400, 1_600, 40_000) },
+		[]string{"200 requests of others"},
 	},
 	{
 		"errors", finding.ErrorRate,

@@ -23,9 +23,9 @@ func (v *View) Trust() []string {
 }
 
 // Basis lists what is unusual about the figures and their verdicts: another method, trials
-// that were taken over, decisions by values alone.
+// that were taken over, servers for prefill, decisions by values alone.
 func (v *View) Basis() []string {
-	lines := []string{v.method(), v.reused()}
+	lines := []string{v.method(), v.reused(), v.Disaggregated()}
 	if v.State.Manifest.Decide == rundir.DecidePoint {
 		lines = append(lines, "Objectives are decided by their values alone (--decide point): one that is met by little is missed in truth about as often.")
 	}

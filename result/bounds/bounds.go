@@ -38,7 +38,10 @@ type Bounds struct {
 	CacheHitExcess float64 `yaml:"max_cache_hit_excess" doc:"Most by which the prefix cache's hit rate may exceed what the plan's own sharing explains." default:"5%" min:"0" max:"1" unit:"ratio" example:"10%"`
 	// Of the requests to an engine that has servers for prompts. Some prompts are too
 	// short for its router, or in the decode server's own cache.
-	DecodeOnly float64 `yaml:"max_decode_only" doc:"Largest share of the requests whose prompts the decode servers may compute themselves, for pd to be proven." default:"5%" min:"0" max:"1" unit:"ratio" example:"50%"`
+	DecodeOnly float64 `yaml:"max_decode_only" doc:"Largest share of the requests, and of the prompt tokens, that the decode servers may compute themselves, for pd to be proven." default:"5%" min:"0" max:"1" unit:"ratio" example:"50%"`
+	// Of the tokens that the server made or read in the trial. Such load is part of every
+	// latency.
+	ForeignLoad float64 `yaml:"max_foreign_load" doc:"Largest share of the server's output or prompt tokens that may be of requests of others." default:"5%" min:"0" max:"1" unit:"ratio" example:"20%"`
 	// Nil is no bound: processes of others are a finding and no more.
 	Foreign *int `yaml:"max_foreign_processes" doc:"Most processes of others on the GPUs." default:"no bound; they are a finding" min:"0" max:"1000" example:"0"`
 }

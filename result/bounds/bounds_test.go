@@ -15,7 +15,7 @@ import (
 func TestDefaults(t *testing.T) {
 	want := Bounds{
 		ErrorRate: 0.05, Moved: 0.05, Throttled: 0.1,
-		Steal: 0.02, Drift: 0.2, OutputOff: 0.01, CacheHitExcess: 0.05, DecodeOnly: 0.05,
+		Steal: 0.02, Drift: 0.2, OutputOff: 0.01, CacheHitExcess: 0.05, DecodeOnly: 0.05, ForeignLoad: 0.05,
 	}
 	if diff := cmp.Diff(want, Defaults()); diff != "" {
 		t.Errorf("- want, + got:\n%s", diff)

@@ -33,8 +33,11 @@ var (
 	GPUForeign          = Code{"gpu_foreign"}
 	Drift               = Code{"drift"}
 	StackChanged        = Code{"stack_changed"}
+	StackUnwatched      = Code{"stack_unwatched"}
 	Tunnelled           = Code{"tunnelled"}
 	PDAbsent            = Code{"pd_absent"}
+	PDPartial           = Code{"pd_partial"}
+	ServerShared        = Code{"server_shared"}
 
 	BoundLoosened           = Code{"bound_loosened"}
 	ServerStalled           = Code{"server_stalled"}
@@ -95,8 +98,6 @@ var (
 	SlowDevice              = Code{"slow_device"}
 	StackUneven             = Code{"stack_uneven"}
 	StackRole               = Code{"stack_role"}
-	StackUnwatched          = Code{"stack_unwatched"}
-	PDPartial               = Code{"pd_partial"}
 	PDUnknown               = Code{"pd_unknown"}
 	PDPairsCold             = Code{"pd_pairs_cold"}
 	PDPairsUnknown          = Code{"pd_pairs_unknown"}
@@ -227,14 +228,29 @@ var reasons = []Fact{
 		"wait until the stack is at rest, and run the cell again; stop its autoscaler for the run",
 	},
 	{
+		StackUnwatched, "the pods of the stack on Kubernetes could not be looked at before or after the trial",
+		"nothing proves that they were the same ones all the time; if only looks in between failed, the pods' names, restarts and roles before and after prove it",
+		"read the error in the text: of the API server, or of a right that is missing",
+	},
+	{
 		Tunnelled, "requests went through a port-forward or the proxy of the API server",
 		"all of them share one connection, so the latencies and the limit are not the stack's",
 		"run sweep inside the cluster, or give the address of its gateway (`backend.url`)",
 	},
 	{
 		PDAbsent, "the servers that decode computed the prompts themselves",
-		"the engine has servers for prefill, and no request ended there or no KV cache was moved; a router does so silently if no prefill server is ready, and for prompts that it finds short. If some requests went through prefill, and more than `max_decode_only` did not, the trial has the finding `pd_partial`",
+		"the engine has servers for prefill, and no request ended there or no KV cache was moved; a router does so silently if no prefill server is ready, and for prompts that it finds short.",
 		"look at the prefill servers and at the router's threshold, or send longer prompts; measure such a stack as an engine without prefill servers",
+	},
+	{
+		PDPartial, "the servers that decode computed a part of the prompts themselves",
+		"more than `max_decode_only` of the requests or of the prompt tokens, or transfers of KV caches failed: the row is of a mixture; the column `pd_share` has the part that went through prefill",
+		"send prompts above the router's threshold, with `cache_bust: true`; raise `max_decode_only` if the router decides so on purpose",
+	},
+	{
+		ServerShared, "other clients used the server during the trial",
+		"its counters have more requests than were sent to it, and more than `max_foreign_load` of its output or prompt tokens are of none of them: the latencies include that load",
+		"give the server to this run alone, or stop the other load",
 	},
 }
 
@@ -525,14 +541,6 @@ var remarks = []Fact{
 	{
 		StackRole, "the stack on Kubernetes has pods whose role the plan's engine does not have", "no column is of them",
 		"choose the engine that has their roles, as `llm-d` has prefill and decode",
-	},
-	{
-		StackUnwatched, "looks at the pods of the stack failed", "a change of them may have been missed",
-		"read the error in the text: of the API server, or of a right that is missing",
-	},
-	{
-		PDPartial, "a part of the requests did not go through the servers for prefill", "more than `max_decode_only` allows, or transfers of KV caches failed; the column `pd_share` has the part",
-		"send prompts above the router's threshold, with `cache_bust: true`; the row is of a mixture",
 	},
 	{
 		PDUnknown, "whether KV caches came from the servers for prefill is not known", "no counter of the servers tells it, or no request ended at a server for decode; mock workers of Dynamo move no cache and count none",

@@ -8,12 +8,12 @@ import (
 	"sweep.dev/sweep/internal/humanize"
 )
 
-// Changes are in what the pods of a stack differ from those that were seen before: pods
-// that went, came or were replaced, containers that were started again, and pods that
-// began or ceased to take requests. Each is a clause that names the role and the pod.
+// Changes returns in what the pods of a stack differ from those that were seen before: pods
+// that went, came, were replaced or got another role, containers that were started again, and
+// pods that began or ceased to take requests. Each is a clause that names the role and the pod.
 func Changes(before, after *Stack) (all []string) {
 	add := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
-	now := podsByUID(after)
+	now, roles := podsByUID(after), rolesByUID(after)
 	for i := range before.Roles {
 		role := before.Roles[i].Name
 		for j := range before.Roles[i].Pods {
@@ -22,6 +22,9 @@ func Changes(before, after *Stack) (all []string) {
 			if is == nil {
 				add("%s: pod %s is gone", role, was.Name)
 				continue
+			}
+			if to := roles[was.UID]; !slices.Contains(to, role) {
+				add("%s: pod %s is of role %s now", role, is.Name, strings.Join(to, " and "))
 			}
 			for k := range is.Containers {
 				restartedSince(role, was, is, &is.Containers[k], add)
@@ -68,6 +71,18 @@ func podsByUID(s *Stack) map[string]*Pod {
 	all := map[string]*Pod{}
 	for _, p := range s.Pods() {
 		all[p.UID] = p
+	}
+	return all
+}
+
+// rolesByUID returns the roles of each pod.
+func rolesByUID(s *Stack) map[string][]string {
+	all := map[string][]string{}
+	for i := range s.Roles {
+		for j := range s.Roles[i].Pods {
+			uid := s.Roles[i].Pods[j].UID
+			all[uid] = append(all[uid], s.Roles[i].Name)
+		}
 	}
 	return all
 }
