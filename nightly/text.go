@@ -82,11 +82,39 @@ func (b *Board) Write(w io.Writer, holes []string) error {
 			fmt.Fprintf(&out, "              %s\n", plaintext.Line(why))
 		}
 	}
+	if band := b.band(); band != "" {
+		fmt.Fprintf(&out, "  band        %s\n", plaintext.Line(band))
+	}
 	for _, change := range b.news() {
 		fmt.Fprintf(&out, "  changed     %s\n", plaintext.Line(change))
 	}
 	_, err := io.WriteString(w, out.String())
 	return err
+}
+
+// band says from what change on a figure is told from noise; "" if no series has a band.
+func (b *Board) band() string {
+	least, n := math.Inf(1), 0
+	var widest *Series
+	for i := range b.Series {
+		s := &b.Series[i]
+		at := s.Last().Least
+		if math.IsNaN(at) {
+			continue
+		}
+		n++
+		least = min(least, at)
+		if widest == nil || at > widest.Last().Least {
+			widest = s
+		}
+	}
+	switch {
+	case n == 0:
+		return ""
+	case n == 1 || widest.Last().Least-least < 0.0005:
+		return fmt.Sprintf("a change counts from %.1f %% on", 100*least)
+	}
+	return fmt.Sprintf("a change counts from %.1f %% on, at %s, %s from %.1f %% on", 100*least, widest.Label, widest.Metric.Column, 100*widest.Last().Least)
 }
 
 // reasons says in lines what a verdict rests on.

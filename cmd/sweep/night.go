@@ -51,7 +51,7 @@ func (a *app) nightRunCommand() *cli.Command {
 		Description: `Makes one night of PLAN in the working directory, as the files of sweep night schedule do, and
 needs no shell: sweep run into runs/, then gate, report and prune. A night that was killed
 less than ` + strconv.Itoa(resumeDays) + ` days ago is resumed in place of a new run, if the plan, the machine and the
-version of sweep are still the same.
+version of sweep are still the same. One that was killed after its last trial is judged first.
 
 It ends with the worse of the codes of the run and of the gate. A regression (98) wins over
 cells without a result (3) and over an SLO that failed (99).
@@ -109,6 +109,10 @@ func (a *app) night(ctx context.Context, c *cli.Command, path string) error {
 		return err
 	}
 	defer func() { _ = alone.Close() }() // holds nothing that has to last
+	if dir := unjudged(p, historyOf(c, p.Name), time.Now()); dir != "" {
+		a.say("finishing the night that was killed, %s", plaintext.Word(dir))
+		a.judged(ctx, c, dir, p.Name, a.do(ctx, []string{"sweep", "resume", "--yes", dir})) // which makes its tables
+	}
 	var dir string
 	var code int
 	if pool, err := a.takePool(ctx, c); err != nil {
@@ -227,7 +231,7 @@ func (a *app) measureNight(ctx context.Context, c *cli.Command, p *plan.Plan, pa
 		}
 		a.say("sweep: that night is left as it is, and a new one begins")
 	}
-	dir = filepath.Join(runsFolder, p.Name+"-"+time.Now().UTC().Format("20060102T150405Z"))
+	dir = filepath.Join(runsFolder, p.Name+"-"+time.Now().UTC().Format(nightTime))
 	args := append([]string{"sweep", "run"}, bounds...)
 	for _, flag := range []string{"set", "allow-env", "send-env", "engine-file"} {
 		for _, v := range c.StringSlice(flag) {
@@ -245,12 +249,7 @@ func (a *app) measureNight(ctx context.Context, c *cli.Command, p *plan.Plan, pa
 // run that the next night resumes is not judged yet.
 func (a *app) judgeNight(ctx context.Context, c *cli.Command, dir, name string, code int) int {
 	if state, err := rundir.Read(dir); err == nil && !unfinished(state) {
-		judged := a.do(ctx, []string{"sweep", "night", "gate", "--history", historyOf(c, name), dir})
-		if code != exitOK && judged != exitOK && code != judged {
-			a.say("the run ended with %d (%s), and the gate with %d (%s)", code, exitName(code), judged, exitName(judged))
-		}
-		code = worstJudged(code, judged)
-		a.do(ctx, []string{"sweep", "report", dir})
+		code = a.judged(ctx, c, dir, name, code)
 	}
 	if _, err := os.Stat(runsFolder); err == nil {
 		a.do(ctx, []string{"sweep", "runs", "prune", "--keep", strconv.Itoa(c.Int("keep")), "--yes", runsFolder})
@@ -258,23 +257,70 @@ func (a *app) judgeNight(ctx context.Context, c *cli.Command, dir, name string, 
 	return code
 }
 
-// killed is the run directory of the night before, if that did not come to its end: the
-// latest run of the plan in the folder of runs, "" if that is whole, too old or of a plan
-// that has changed.
-func killed(p *plan.Plan, now time.Time) string {
+// judged adds a run that ended with a code to the history, judges and draws it, and returns the
+// exit code of its night.
+func (a *app) judged(ctx context.Context, c *cli.Command, dir, name string, code int) int {
+	judged := a.do(ctx, []string{"sweep", "night", "gate", "--history", historyOf(c, name), dir})
+	if code != exitOK && judged != exitOK && code != judged {
+		a.say("the run ended with %d (%s), and the gate with %d (%s)", code, exitName(code), judged, exitName(judged))
+	}
+	a.do(ctx, []string{"sweep", "report", dir})
+	return worstJudged(code, judged)
+}
+
+// latest returns the directory of the latest run of the plan in the folder of runs, and what it
+// says; nil if there is none, if it is too old or of a plan that has changed.
+func latest(p *plan.Plan, now time.Time) (dir string, state *rundir.State) {
 	list, err := runsOf(runsFolder)
 	if err != nil {
-		return ""
+		return "", nil
 	}
 	for _, r := range list { // the latest first
 		if r.Error != "" || r.Plan != p.Name {
 			continue
 		}
 		state, err := rundir.Read(r.Dir)
-		if err == nil && now.Sub(r.Started) < resumeDays*24*time.Hour && state.Manifest.PlanDigest == p.Digest() && unfinished(state) {
-			return r.Dir
+		if err == nil && now.Sub(r.Started) < resumeDays*24*time.Hour && state.Manifest.PlanDigest == p.Digest() {
+			return r.Dir, state
 		}
+		return "", nil
+	}
+	return "", nil
+}
+
+// unjudged returns the run directory of the night before, if that was killed after its last
+// trial and before it was judged; "" for none.
+func unjudged(p *plan.Plan, path string, now time.Time) string {
+	dir, state := latest(p, now)
+	if state == nil || unfinished(state) || !madeByNight(dir, p.Name) {
 		return ""
+	}
+	f, err := history.Read(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return dir
+	case err != nil, slices.ContainsFunc(f.Nights, func(n history.Night) bool { return n.Run == state.Manifest.RunID }):
+		return ""
+	}
+	return dir
+}
+
+// nightTime is the layout of the time in the name of a night's run directory.
+const nightTime = "20060102T150405Z"
+
+// madeByNight reports whether a run directory has the name of a night, and not one that sweep
+// run chose.
+func madeByNight(dir, name string) bool {
+	_, err := time.Parse(nightTime, strings.TrimPrefix(filepath.Base(dir), name+"-"))
+	return err == nil
+}
+
+// killed is the run directory of the night before, if that did not come to its end: the
+// latest run of the plan in the folder of runs, "" if that is whole, too old or of a plan
+// that has changed.
+func killed(p *plan.Plan, now time.Time) string {
+	if dir, state := latest(p, now); state != nil && unfinished(state) {
+		return dir
 	}
 	return ""
 }

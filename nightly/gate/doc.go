@@ -20,7 +20,8 @@
 //     new level is accepted.
 //   - Two nights running that are better begin a new level.
 //   - With fewer than 10 good nights there is no band, unless a noise file says how far
-//     nights are apart.
+//     nights are apart. A night that turns out to be far from all others of its level (a
+//     chance of 1e-5, and 3 %) is none of them.
 //
 // The variances of the series of one metric are shrunk towards their mean, the more the
 // less they differ beyond chance (Smyth, Linear models and empirical Bayes methods,

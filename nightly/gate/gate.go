@@ -21,6 +21,7 @@ const (
 	levelOf    = 48    // so many series
 	levelMost  = 0.005
 	levelAlone = 1e-7 // the same of a night that is a regression by itself
+	levelOdd   = 1e-5 // the same of a good night that is left out after all
 )
 
 // A Series is one metric of one cell, night by night.
@@ -104,8 +105,11 @@ func Replay(all []Series, rule Rule) [][]Verdict {
 	for _, s := range all {
 		nights = max(nights, len(s.Values))
 	}
-	j := judge{rule: rule, level: Level(len(all)), known: map[float64][2]float64{}}
+	j := judge{rule: rule, level: Level(len(all)), known: map[float64][2]float64{}, odd: map[int]float64{}}
 	for t := range nights {
+		for i := range tracks {
+			j.tidy(&tracks[i])
+		}
 		priors := pool(all, tracks)
 		for i := range all {
 			if t < len(all[i].Values) {
@@ -121,6 +125,7 @@ type judge struct {
 	rule  Rule
 	level float64
 	known map[float64][2]float64
+	odd   map[int]float64
 }
 
 // factors are how many standard deviations a quiet night is off, and one that is a
@@ -132,6 +137,39 @@ func (j *judge) factors(df float64) (quiet, alone float64) {
 		j.known[df] = f
 	}
 	return f[0], f[1]
+}
+
+// tidy leaves out of a track the nights of its level that are far from all others, as a bad one
+// is while there is no band yet. With it the band would be so wide that nothing is ever worse.
+// The newest night is none of them: it may be the first of what follows.
+func (j *judge) tidy(k *track) {
+	for {
+		here := k.here()
+		n := len(here)
+		if n < MinNights {
+			return
+		}
+		at, center, square := 0, stats.Mean(here), 0.0
+		for i, v := range here {
+			square += (v - center) * (v - center)
+			if i < n-1 && math.Abs(v-center) > math.Abs(here[at]-center) {
+				at = i
+			}
+		}
+		f, ok := j.odd[n]
+		if !ok {
+			f = quantile.Student(1-levelOdd, float64(n-2))
+			j.odd[n] = f
+		}
+		// The distance from the mean of the others, and their variance.
+		off := math.Abs(here[at]-center) * float64(n) / float64(n-1)
+		variance := max(0, square-off*off*float64(n-1)/float64(n)) / float64(n-2)
+		if off <= MinChange*math.Abs(center) || off <= f*math.Sqrt(variance*(1+1/float64(n-1))) {
+			return
+		}
+		first := len(k.good) - n
+		k.good = slices.Delete(k.good, first+at, first+at+1)
+	}
 }
 
 // A track is what the nights of a series have left until now.

@@ -98,6 +98,30 @@ func TestReplay_learning(t *testing.T) {
 	}
 }
 
+// One bad night among the first does not blind the gate: it is no part of the band, and the
+// gate learns a night longer. What is bad from some night on is not left out.
+func TestReplay_badNight(t *testing.T) {
+	t.Parallel()
+	for at := range 10 {
+		values := append(quiet(11), 108, 108)
+		values[at] = 140
+		want := strings.Repeat("learning ", 11) + "suspect regression"
+		if at == 9 { // the newest may be the first of what follows
+			want = strings.Repeat("learning ", 10) + "ok suspect regression"
+		}
+		if got := states(gate.Series{Values: values, Less: true}, gate.Rule{}, 0); got != want {
+			t.Errorf("night %d: %s, want %s", at, got, want)
+		}
+	}
+	values := quiet(16)
+	for i := 6; i < len(values); i++ {
+		values[i] += 40
+	}
+	if got, want := states(gate.Series{Values: values, Less: true}, gate.Rule{}, 10), "ok ok ok ok ok ok"; got != want {
+		t.Errorf("another level: %s, want %s", got, want)
+	}
+}
+
 // Figures of which nothing was above 0 break nothing.
 func TestReplay_zero(t *testing.T) {
 	t.Parallel()

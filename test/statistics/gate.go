@@ -47,6 +47,23 @@ func gates(l *Lab) tables.Table {
 	add("24 cells, sd 1.5 %, heavy tails", 24, gateBefore, func(r *rand.Rand, _ int) func() (float64, float64) {
 		return func() (float64, float64) { return 0.015 * student5(r), math.NaN() }
 	}, tables.Bound{}, tables.Bound{})
+	add("24 cells, sd 1.5 %, the 5th night 40 % off", 24, gate.MinNights+1, func(r *rand.Rand, _ int) func() (float64, float64) {
+		night := 0
+		return func() (float64, float64) {
+			if night++; night == 5 {
+				return 0.4, math.NaN()
+			}
+			return 0.015 * r.NormFloat64(), math.NaN()
+		}
+	}, atMost(0.03), atLeast(0.99))
+	add("24 cells, sd 1.5 %, AR(1) phi 0.5", 24, gateBefore, func(r *rand.Rand, _ int) func() (float64, float64) {
+		const phi = 0.5
+		off := 0.015 * r.NormFloat64()
+		return func() (float64, float64) {
+			off = phi*off + 0.015*math.Sqrt(1-phi*phi)*r.NormFloat64()
+			return off, math.NaN()
+		}
+	}, tables.Bound{}, tables.Bound{})
 	for _, cells := range []int{1, 4, 100} {
 		name := strconv.Itoa(cells) + " cells, sd 1.5 %"
 		if cells == 1 {
