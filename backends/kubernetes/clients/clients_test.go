@@ -2,6 +2,7 @@ package clients
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -98,6 +99,22 @@ func TestReady(t *testing.T) {
 		names, why, final := ready(podsOf(t, "["+strings.Join(c.pods, ",")+"]"), 2, c.waited)
 		if strings.Join(names, " ") != c.names || !strings.Contains(why, c.why) || final != c.final {
 			t.Errorf("%s: %v, %q, final %v", name, names, why, final)
+		}
+	}
+}
+
+// A load pod that does not come has the class that a server's would have.
+func TestClassed(t *testing.T) {
+	t.Parallel()
+	for class, status := range map[string]string{
+		"no_capacity": `{"phase":"Pending","conditions":[{"type":"PodScheduled","status":"False","reason":"Unschedulable","message":"0/1 nodes are available: 1 Insufficient cpu."}]}`,
+		"image":       `{"phase":"Pending","containerStatuses":[{"state":{"waiting":{"reason":"ImagePullBackOff","message":"not found"}}}]}`,
+		"":            `{"phase":"Pending"}`,
+	} {
+		err := classed(podsOf(t, "["+indexed(0, status)+"]"), errors.New("too late"))
+		f, _ := errors.AsType[*backends.Failure](err)
+		if got := f != nil && f.Class == class; got != (class != "") || err.Error() != "too late" {
+			t.Errorf("%q: %#v", class, err)
 		}
 	}
 }

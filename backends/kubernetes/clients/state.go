@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"time"
 
+	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/backends/kubernetes/signs"
 	"sweep.dev/sweep/internal/kubeapi"
 )
 
@@ -92,19 +94,39 @@ func (f *Fleet) started(ctx context.Context, n int) ([]string, error) {
 		case names != nil:
 			return names, nil
 		case final:
-			return nil, errors.New(why)
+			return nil, classed(pods, errors.New(why))
 		case len(pods) < n && time.Since(begun) > makePatience:
 			if refused := f.refusal(ctx); refused != "" {
-				return nil, fmt.Errorf("the cluster makes %d of %d pods: %s", len(pods), n, refused)
+				err := fmt.Errorf("the cluster makes %d of %d pods: %s", len(pods), n, refused)
+				if class := signs.Class(signs.Refused("Forbidden", refused)); class != "" {
+					return nil, &backends.Failure{Class: class, Err: err}
+				}
+				return nil, err
 			}
 		}
 		last = why
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("%w: %s", context.Cause(ctx), last)
+			return nil, classed(pods, fmt.Errorf("%w: %s", context.Cause(ctx), last))
 		case <-time.After(lookEvery):
 		}
 	}
+}
+
+// classed gives an error of load pods the class of what the pods say of themselves, as those of
+// servers have it.
+func classed(pods []object, err error) error {
+	for i := range pods {
+		facts := signs.OfPod(&pods[i].Status)
+		for _, c := range pods[i].Status.Containers {
+			facts = append(facts, signs.OfState("", c.State)...)
+		}
+		judge := signs.Judge{What: "pod " + pods[i].Metadata.Name}
+		if f, ok := errors.AsType[*backends.Failure](judge.AtLast(facts)); ok {
+			return &backends.Failure{Class: f.Class, Err: err}
+		}
+	}
+	return err
 }
 
 // ready has the names of the pods once all run, or why not, and whether that is final.
