@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/plan/plantest"
 	"sweep.dev/sweep/rundir"
@@ -54,6 +55,41 @@ func TestCleanup_panic(t *testing.T) {
 		}
 	}
 	want(t, "undone", undone, 1)
+}
+
+// stuck has pods that never go.
+type stuck struct{ backends.Backend }
+
+func (stuck) List(context.Context, string) ([]backends.Listed, error) { return nil, nil }
+
+func (stuck) Terminate(ctx context.Context, _ backends.Ref) error {
+	<-ctx.Done()
+	return context.Cause(ctx)
+}
+
+// written is a directory whose ledger forgets.
+type written struct{ noDir }
+
+func (written) Ledger() backends.Ledger { return written{} }
+
+func (written) Record(context.Context, backends.Transition) error { return nil }
+
+// A pod of an earlier run that does not go holds up a run for a bounded time, and is owed.
+func TestReclaim_stuck(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		owed := rundir.Owed{Pod: "d1-l01", Kind: "fake", State: backends.Created, Ref: &backends.Ref{Kind: "fake", ID: "7"}}
+		m := New(Config{
+			Plan: plantest.Parse(t, `timeouts: {stop: 30s}`), State: &rundir.State{Owed: []rundir.Owed{owed}}, Backend: stuck{},
+			Dir: written{}, Run: quiet{}, Teardown: t.Context(),
+		})
+		begun := time.Now()
+		err := m.Reclaim(t.Context())
+		want(t, "time", time.Since(begun), 10*time.Minute+35*time.Second)
+		if err == nil || !strings.Contains(err.Error(), "not seen to be gone within 10m35s") || len(m.Left().Owed) != 1 {
+			t.Errorf("%v, owed %v", err, m.Left().Owed)
+		}
+	})
 }
 
 // A stop that hangs ends when timeouts.stop and a little are over.

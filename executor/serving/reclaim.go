@@ -46,8 +46,16 @@ func (m *Manager) Reclaim(ctx context.Context) error {
 	return m.Left().Cleanup
 }
 
-// reclaimOne ends one owed pod, if that is due.
+// reclaimWithin bounds the end of a pod of an earlier run, beyond what the end of a server may
+// take: one whose create got no answer is looked for over minutes.
+const reclaimWithin = 10 * time.Minute
+
+// reclaimOne ends one owed pod, if that is due. One that is not seen to be gone in time is owed
+// as before, and a clean-up that is not verified.
 func (m *Manager) reclaimOne(ctx context.Context, owed rundir.Owed, list listing) {
+	limit := m.stopTimeout() + reclaimWithin
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not seen to be gone within %v", limit))
+	defer cancel()
 	due, err := m.due(ctx, owed, list)
 	if err == nil && due {
 		err = m.terminate(ctx, m.ledger, owed, list)
