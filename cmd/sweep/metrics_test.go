@@ -106,7 +106,7 @@ func TestMetrics_servers(t *testing.T) {
 					return
 				}
 			}
-		}, []string{"{}"}, "larger than 32 MiB", exitIncomplete},
+		}, []string{"{}"}, "larger than 10 MiB", exitIncomplete},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -23,8 +23,8 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// MaxBody bounds one body, unpacked.
-const MaxBody = 32 << 20
+// MaxBody bounds one body, unpacked: 25 times its size is needed to read it, so 260 MB.
+const MaxBody = 10 << 20
 
 // Errors of Parse that a caller may want to tell apart.
 var (

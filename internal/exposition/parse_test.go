@@ -276,7 +276,7 @@ func TestParse_bounds(t *testing.T) {
 	if err := zw.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Parse(bomb.Bytes(), true); err == nil || !strings.Contains(err.Error(), "larger than 32 MiB") {
+	if _, err := Parse(bomb.Bytes(), true); err == nil || !strings.Contains(err.Error(), "larger than 10 MiB") {
 		t.Errorf("a gzip bomb: %v", err)
 	}
 }
