@@ -21,7 +21,7 @@ func TestOf(t *testing.T) {
 		"most are cached":       {Counters{Prefilled: n(100), Decoded: n(100), Tokens: n(7_235), Prompts: n(145_305), Cached: n(138_000)}, result.PDProven, 1, "100 % of their prompt tokens"},
 		"whole blocks":          {Counters{Prefilled: n(100), Decoded: n(100), Tokens: n(6_400), Prompts: n(7_900)}, result.PDProven, 1, ""},
 		"a tenth was lost":      {Counters{Prefilled: n(100), Decoded: n(100), Tokens: n(90_000), Prompts: n(101_600)}, result.PDPartial, 0.9, "90 %"},
-		"not told of prompts":   {Counters{Prefilled: n(100), Decoded: n(100), Tokens: n(90_000)}, result.PDProven, 1, "of how many tokens is not known"},
+		"prompts unknown":       {Counters{Prefilled: n(100), Decoded: n(100), Tokens: n(90_000)}, result.PDProven, 1, "of how many tokens is not known"},
 		"by bytes":              {Counters{Prefilled: n(96), Decoded: n(100), Bytes: n(1e9)}, result.PDProven, 0.96, ""},
 		"more than all":         {Counters{Prefilled: n(103), Decoded: n(100), Bytes: n(1e9)}, result.PDProven, 1, ""},
 		"short prompts":         {Counters{Prefilled: n(40), Decoded: n(100), Tokens: n(80_000)}, result.PDPartial, 0.4, "40 %"},
