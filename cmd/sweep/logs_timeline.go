@@ -108,12 +108,16 @@ func (a *app) fileTimeline(c *cli.Command, request string) (loglines.Telling, er
 		return none, &usage{fmt.Errorf("%s has no logs: want a run directory, or one that sweep logs --kube --save wrote", dir)}
 	}
 	reader := loglines.NewReader(&profile.Logs)
+	near, err := dated(reader, paths)
+	if err != nil {
+		return none, err
+	}
 	return reader.Tell(request, func(story *loglines.Story) error {
 		for _, path := range paths {
 			if strings.Contains(filepath.Base(path), ".previous-") { // the container's own log has it
 				continue
 			}
-			if err := readInto(story, reader, path); err != nil {
+			if err := readInto(story, reader, path, near); err != nil {
 				return err
 			}
 		}
@@ -126,17 +130,56 @@ func escapeGlob(path string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
 
+// datedLines is how many lines of each log are searched for a date.
+const datedLines = 1000
+
+// dated returns a time that a line of the logs says with its year: some components print none,
+// and files of one stack are of one time. Of logs that say none it is the time of the newest
+// file, which a copy may have changed.
+func dated(reader *loglines.Reader, paths []string) (near time.Time, err error) {
+	for _, path := range paths {
+		f, err := os.Open(path)
+		if err != nil {
+			return near, err
+		}
+		in := lines.NewReader(f, lines.Max)
+		for n := 0; n < datedLines; n++ {
+			line, ok := in.Next()
+			if !ok {
+				break
+			}
+			if at, _ := timeOf(reader, string(line), time.Time{}); at.Year() > 1 {
+				return at, f.Close()
+			}
+		}
+		st, err := f.Stat()
+		if err = errors.Join(err, in.Err(), f.Close()); err != nil {
+			return near, err
+		}
+		if st.ModTime().After(near) {
+			near = st.ModTime()
+		}
+	}
+	return near, nil
+}
+
+// timeOf returns the time of a line and the line without the stamp of its container's log. near
+// is about when it was written.
+func timeOf(reader *loglines.Reader, text string, near time.Time) (at time.Time, rest string) {
+	when, after, _ := strings.Cut(text, " ")
+	if stamp, err := time.Parse(time.RFC3339Nano, when); err == nil {
+		return stamp, after
+	}
+	return reader.OwnTime(text, near), text
+}
+
 // readInto reads a log file into a story. A line without a time has that of the one before.
-func readInto(story *loglines.Story, reader *loglines.Reader, path string) error {
+func readInto(story *loglines.Story, reader *loglines.Reader, path string, near time.Time) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	st, err := f.Stat()
-	if err != nil {
-		return err
-	}
 	source := sourceOf(filepath.Base(path))
 	story.Reads(source)
 	at := time.Time{}
@@ -145,11 +188,8 @@ func readInto(story *loglines.Story, reader *loglines.Reader, path string) error
 		if in.Rest {
 			continue
 		}
-		text := strings.TrimRight(string(line), "\r\n")
-		when, after, _ := strings.Cut(text, " ")
-		if stamp, err := time.Parse(time.RFC3339Nano, when); err == nil {
-			at, text = stamp, after
-		} else if own := reader.OwnTime(text, st.ModTime()); !own.IsZero() {
+		own, text := timeOf(reader, strings.TrimRight(string(line), "\r\n"), near)
+		if !own.IsZero() {
 			at = own
 		}
 		story.Add(source, at, text)

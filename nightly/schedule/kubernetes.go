@@ -72,6 +72,7 @@ type clusterView struct {
 	Object    string // the name of most objects
 	Lease     string // of the pool
 	Account   bool   // a pod speaks to the API
+	Asks      bool   // so does the one of gc: what nights leave is in this namespace
 	Roles     []boundRole
 	Config    string // the ConfigMap's name
 	Items     []item
@@ -184,6 +185,7 @@ func manifests(v view, c *Cluster) (string, error) {
 	}
 	w.Roles = rolesOf(w.Object, w.Lease, c)
 	w.Account = len(w.Roles) > 0
+	w.Asks = slices.ContainsFunc(c.Roles, func(r Role) bool { return r.Namespace == c.Namespace })
 	w.Cron = v.Minute + " " + v.Hour + " * * *"
 	w.Args = nightArgs(v.Night, c, items[0].Path)
 	w.Deadline = int((c.wait() + v.MaxTime + v.Grace).Seconds())

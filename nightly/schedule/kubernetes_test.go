@@ -50,6 +50,26 @@ func manifests(t *testing.T, n schedule.Night) (text string, objects map[string]
 	return files[0].Text, objects
 }
 
+// The pod of gc has a token only if what nights leave is in its own namespace, where it looks.
+func TestKubernetes_gc(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		elsewhere bool
+		tokens    int
+	}{{false, 2}, {true, 1}} {
+		n := clustered()
+		role := schedule.Role{Namespace: n.Cluster.Namespace, Rules: []schedule.Rule{{Group: "batch", Resources: []string{"jobs"}, Verbs: []string{"list"}}}}
+		if c.elsewhere {
+			role.Namespace += "-2"
+		}
+		n.Cluster.Roles = []schedule.Role{role}
+		text, _ := manifests(t, n)
+		if got := strings.Count(text, "automountServiceAccountToken: true"); got != c.tokens {
+			t.Errorf("elsewhere %v: %d pods have a token, want %d", c.elsewhere, got, c.tokens)
+		}
+	}
+}
+
 func TestKubernetes_golden(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*schedule.Cluster){
