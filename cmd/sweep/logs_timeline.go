@@ -143,7 +143,7 @@ func dated(reader *loglines.Reader, paths []string) (near time.Time, err error) 
 			return near, err
 		}
 		in := lines.NewReader(f, lines.Max)
-		for n := 0; n < datedLines; n++ {
+		for range datedLines {
 			line, ok := in.Next()
 			if !ok {
 				break

@@ -150,9 +150,9 @@ type toRun struct {
 	plugins *plugins
 	path    string // of its file
 	options planfile.Options
-	planDir string // of its relative files; "" is that of path
+	planDir string   // of its relative files; "" is that of path
 	cells   []string // ids; nil is what --only says
-	dir     string // of the run; "" is a new one
+	dir     string   // of the run; "" is a new one
 	show    func(*report.Run, draw.Style) error
 }
 

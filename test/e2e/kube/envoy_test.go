@@ -218,7 +218,9 @@ func (n *node) admitted(t *testing.T, ns string) {
 	// A pod that becomes ready during a trial is a change of the stack.
 	polltest.Until(t, "pd-epp is ready", func() bool {
 		var p struct {
-			Status struct{ Conditions []struct{ Type, Status string } }
+			Status struct {
+				Conditions []struct{ Type, Status string }
+			}
 		}
 		return n.get("/api/v1/namespaces/"+ns+"/pods/pd-epp", &p) == nil &&
 			slices.ContainsFunc(p.Status.Conditions, func(c struct{ Type, Status string }) bool { return c.Type == "Ready" && c.Status == "True" })
