@@ -144,16 +144,23 @@ func (j *judge) factors(df float64) (quiet, alone float64) {
 // The newest night is none of them: it may be the first of what follows.
 func (j *judge) tidy(k *track) {
 	for {
-		here := k.here()
+		first := len(k.good)
+		center := 0.0
+		for first > 0 && k.good[first-1].level == k.level {
+			first--
+			center += k.good[first].value
+		}
+		here := k.good[first:]
 		n := len(here)
 		if n < MinNights {
 			return
 		}
-		at, center, square := 0, stats.Mean(here), 0.0
-		for i, v := range here {
-			square += (v - center) * (v - center)
-			if i < n-1 && math.Abs(v-center) > math.Abs(here[at]-center) {
-				at = i
+		center /= float64(n)
+		at, most, square := 0, 0.0, 0.0
+		for i := range here {
+			d := (here[i].value - center) * (here[i].value - center)
+			if square += d; i < n-1 && d > most {
+				at, most = i, d
 			}
 		}
 		f, ok := j.odd[n]
@@ -162,12 +169,11 @@ func (j *judge) tidy(k *track) {
 			j.odd[n] = f
 		}
 		// The distance from the mean of the others, and their variance.
-		off := math.Abs(here[at]-center) * float64(n) / float64(n-1)
+		off := math.Sqrt(most) * float64(n) / float64(n-1)
 		variance := max(0, square-off*off*float64(n-1)/float64(n)) / float64(n-2)
 		if off <= MinChange*math.Abs(center) || off <= f*math.Sqrt(variance*(1+1/float64(n-1))) {
 			return
 		}
-		first := len(k.good) - n
 		k.good = slices.Delete(k.good, first+at, first+at+1)
 	}
 }
