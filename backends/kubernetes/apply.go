@@ -179,11 +179,11 @@ func (b *Backend) Terminate(ctx context.Context, ref backends.Ref) (err error) {
 	}
 	load := in
 	load.Name = ref.Details[detailLoad]
-	if load.Name != "" && ref.Details[atServer] == "" {
-		return load.Delete(ctx, ref.Name, "")
-	}
 	if there, here := ref.Details[atServer], in.API.Server(); there != "" && there != here {
 		return fmt.Errorf("pod %s is at another place than this backend's: its server is %s, and this one is %s: set KUBECONFIG, or kubeconfig and context in the plan", ref.Pod, there, here)
+	}
+	if onlyLoad(ref) {
+		return load.Delete(ctx, ref.Name, "")
 	}
 	in.Name = cmp.Or(ref.Details[atNamespace], in.Name)
 	// What has GPUs first: the load pods may be where this user may do less.

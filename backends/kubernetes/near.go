@@ -18,8 +18,17 @@ import (
 	"sweep.dev/sweep/load/worker"
 )
 
-// detailLoad is the namespace of load pods in a ref that is of them alone.
-const detailLoad = "load_namespace"
+// detailLoad is the namespace of load pods in a ref. One of them alone says so, or has no place:
+// that of a version before.
+const (
+	detailLoad = "load_namespace"
+	detailOnly = "only"
+)
+
+// onlyLoad reports whether a ref is of load pods alone, and not of servers too.
+func onlyLoad(ref backends.Ref) bool {
+	return ref.Details[detailLoad] != "" && (ref.Details[detailOnly] != "" || ref.Details[atServer] == "")
+}
 
 const (
 	// longest is how long load pods live at most, of a run that has no end of its own.
@@ -117,7 +126,13 @@ func (d *deployment) near(ctx context.Context, l backends.Ledger, w way) error {
 		expires = time.Now().Add(longest)
 	}
 	name := backends.NewName(d.spec.Owner, d.spec.RunID, expires)
-	d.ref.Name, d.ref.Details = name.String(), map[string]string{detailLoad: w.want.Namespace}
+	in, err := d.b.namespaceOf()
+	if err != nil {
+		return err
+	}
+	at := d.b.place(in)
+	at[detailLoad], at[detailOnly] = w.want.Namespace, "load"
+	d.ref.Name, d.ref.Details = name.String(), at
 	intent := backends.Transition{Pod: d.spec.Pod, State: backends.Intended, Kind: Kind, Name: name.String(), At: d.ref.Details}
 	if err := record(ctx, l, intent); err != nil {
 		return err
