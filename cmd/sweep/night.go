@@ -111,7 +111,8 @@ func (a *app) night(ctx context.Context, c *cli.Command, path string) error {
 	defer func() { _ = alone.Close() }() // holds nothing that has to last
 	if dir := unjudged(p, historyOf(c, p.Name), time.Now()); dir != "" {
 		a.say("finishing the night that was killed, %s", plaintext.Word(dir))
-		a.judged(ctx, c, dir, p.Name, a.do(ctx, []string{"sweep", "resume", "--yes", dir})) // which makes its tables
+		code := a.do(ctx, slices.Concat([]string{"sweep", "resume"}, nightBounds(c), []string{dir})) // which makes its tables
+		a.judged(ctx, c, dir, p.Name, code)
 	}
 	var dir string
 	var code int
@@ -211,13 +212,19 @@ func (a *app) takePool(ctx context.Context, c *cli.Command) (*kubelock.Held, err
 	return held, refusedByKube(err, "probe", namespace)
 }
 
-// measureNight resumes the night that was killed, or makes a new one. It returns the run
-// directory, in which there is nothing if the run was refused, and the exit code.
-func (a *app) measureNight(ctx context.Context, c *cli.Command, p *plan.Plan, path string) (dir string, code int) {
+// nightBounds are the flags of what a night may take and cost.
+func nightBounds(c *cli.Command) []string {
 	bounds := []string{"--yes", "--max-time", c.Duration("max-time").String()}
 	if c.IsSet("max-cost") {
 		bounds = append(bounds, "--max-cost", strconv.FormatFloat(c.Float("max-cost"), 'g', -1, 64))
 	}
+	return bounds
+}
+
+// measureNight resumes the night that was killed, or makes a new one. It returns the run
+// directory, in which there is nothing if the run was refused, and the exit code.
+func (a *app) measureNight(ctx context.Context, c *cli.Command, p *plan.Plan, path string) (dir string, code int) {
+	bounds := nightBounds(c)
 	for _, flag := range []string{allowWebhook, allowPrivateWebhook} {
 		if c.Bool(flag) {
 			bounds = append(bounds, "--"+flag)
@@ -289,10 +296,11 @@ func latest(p *plan.Plan, now time.Time) (dir string, state *rundir.State) {
 }
 
 // unjudged returns the run directory of the night before, if that was killed after its last
-// trial and before it was judged; "" for none.
+// trial and before it was judged; "" for none. One that its budget ended has trials left, which
+// nothing may measure.
 func unjudged(p *plan.Plan, path string, now time.Time) string {
 	dir, state := latest(p, now)
-	if state == nil || unfinished(state) || !madeByNight(dir, p.Name) {
+	if state == nil || len(state.Committed) < state.Planned() || !madeByNight(dir, p.Name) {
 		return ""
 	}
 	f, err := history.Read(path)
