@@ -132,7 +132,9 @@ func TestPlans_loads(t *testing.T) {
 		if name == "batch" {
 			own, other, objective, not = other, own, not, objective
 		}
-		if row["status"] != result.StatusOK || row[own] == nil || row[other] != nil || row[objective] == nil || row[not] != nil {
+		// On a busy machine the client may have moved the objective's figure too far.
+		decided := row[objective] != nil || row["invalid_figures"] != nil
+		if row["status"] != result.StatusOK || row[own] == nil || row[other] != nil || !decided || row[not] != nil {
 			t.Errorf("a row of %s: status %v, %s %v, %s %v, %s %v, %s %v", name, row["status"], own, row[own], other, row[other], objective, row[objective], not, row[not])
 		}
 	}
