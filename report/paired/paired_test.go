@@ -66,6 +66,9 @@ func TestRead(t *testing.T) {
 			t.Errorf("there is no %q in\n%s", want, got)
 		}
 	}
+	if short := strings.Join(p.Short(), "\n"); !strings.Contains(short, "not read: deployments/d6/l01/quality.jsonl: the first line") {
+		t.Errorf("in short:\n%s", short)
+	}
 	if strings.Count(got, " against ") != 2 || !strings.HasPrefix(p.Servers[0].Label, "vllm l4 f16") {
 		t.Errorf("%d sides, first %s", len(p.Sides), p.Servers[0].Label)
 	}

@@ -99,6 +99,9 @@ func (p *Paired) Short() []string {
 		}
 		lines = append(lines, text)
 	}
+	for _, text := range p.Unread {
+		lines = append(lines, "not read: "+text)
+	}
 	return lines
 }
 
