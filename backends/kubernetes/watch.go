@@ -77,7 +77,7 @@ func (w *watcher) first(ctx context.Context) {
 // last looks after the trial, a few times if it fails.
 func (w *watcher) last(ctx context.Context) {
 	for range lastLooks {
-		if w.look(ctx); w.sawAll() {
+		if w.look(ctx) {
 			return
 		}
 		select {
@@ -91,41 +91,28 @@ func (w *watcher) last(ctx context.Context) {
 // lastLooks bounds the looks after a trial: one that fails makes the trial INVALID.
 const lastLooks = 3
 
-// sawAll reports whether the last look succeeded.
-func (w *watcher) sawAll() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.err == nil
-}
-
-// look compares the pods with those before.
-func (w *watcher) look(ctx context.Context) {
+// look compares the pods with those before, and reports whether it saw what there is.
+func (w *watcher) look(ctx context.Context) bool {
 	s, err := w.d.look(ctx, w.d.view.LookAtPods)
 	var changes []string
 	switch {
 	case ctx.Err() != nil:
-		return // the trial ended meanwhile
+		return false // the trial ended meanwhile
 	case errors.Is(err, stack.ErrNoPods):
 		changes, err = []string{"no pod is left of it"}, nil
 	case err == nil && w.before != nil:
 		changes = stack.Changes(w.before, s)
 	}
-	w.looked(err)
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.err = err
 	for _, c := range changes {
 		if !w.seen[c] {
 			w.seen[c] = true
 			w.changes = append(w.changes, fmt.Sprintf("%s (seen after %.0f s)", c, time.Since(w.begun).Seconds()))
 		}
 	}
-}
-
-// looked takes in how a look ended.
-func (w *watcher) looked(err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.err = err
+	return err == nil
 }
 
 // maxChanges bounds the changes in one finding.
