@@ -286,22 +286,24 @@ func (a *assembly) launches(root *os.Root, p Part) error {
 			if err != nil || !e.Type().IsRegular() || isTempFile(path.Base(name)) {
 				return err
 			}
+			f, err := root.Open(name)
+			if err != nil {
+				return err
+			}
+			defer f.Close() // read only
+			var in io.Reader = f
 			if path.Base(name) == layout.Quality {
-				text, err := root.ReadFile(name)
+				text, err := io.ReadAll(f)
 				if err == nil {
 					err = p.State.Untouched(name, text)
 				}
 				if err != nil {
 					return fmt.Errorf("%s: %w", name, err)
 				}
+				in = bytes.NewReader(text)
 			}
-			f, err := root.Open(name)
-			if err != nil {
-				return err
-			}
-			defer f.Close() // read only
 			return a.create(effect.LaunchMkdir, effect.LaunchCreate, to+strings.TrimPrefix(name, from), func(w io.Writer) error {
-				_, err := io.Copy(w, f)
+				_, err := io.Copy(w, in)
 				return err
 			})
 		})
