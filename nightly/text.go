@@ -92,7 +92,7 @@ func (b *Board) Write(w io.Writer, holes []string) error {
 	return err
 }
 
-// band says from what change on a figure is told from noise; "" if no series has a band.
+// band returns from what change on a figure is told from noise; "" if no series has a band.
 func (b *Board) band() string {
 	least, n := math.Inf(1), 0
 	var widest *Series

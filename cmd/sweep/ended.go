@@ -65,8 +65,7 @@ func (a *app) verdict(j job, run *report.Run, rep executor.Report, err error) er
 	switch code := worst(codes...); {
 	case rep.Left.Cleanup != nil:
 		resume += "   # ends what could not be stopped, then goes on"
-		f := &j.plugins.factory
-		if text, command := owedText(j.state.Manifest, rep.Left.Owed); (f.Outlives || f.LoadPods) && text != "" {
+		if text, command := owedText(j.state.Manifest, rep.Left.Owed); j.leaves() && text != "" {
 			a.complain(errors.New(text))
 			fmt.Fprintf(a.err, "to end them: %s\n", command)
 		}

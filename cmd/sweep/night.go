@@ -238,7 +238,7 @@ func (a *app) measureNight(ctx context.Context, c *cli.Command, p *plan.Plan, pa
 		}
 		a.say("sweep: that night is left as it is, and a new one begins")
 	}
-	dir = filepath.Join(runsFolder, p.Name+"-"+time.Now().UTC().Format(nightTime))
+	dir = filepath.Join(runsFolder, p.Name+"-"+time.Now().UTC().Format(dirTime))
 	args := append([]string{"sweep", "run"}, bounds...)
 	for _, flag := range []string{"set", "allow-env", "send-env", "engine-file"} {
 		for _, v := range c.StringSlice(flag) {
@@ -313,13 +313,10 @@ func unjudged(p *plan.Plan, path string, now time.Time) string {
 	return dir
 }
 
-// nightTime is the layout of the time in the name of a night's run directory.
-const nightTime = "20060102T150405Z"
-
 // madeByNight reports whether a run directory has the name of a night, and not one that sweep
 // run chose.
 func madeByNight(dir, name string) bool {
-	_, err := time.Parse(nightTime, strings.TrimPrefix(filepath.Base(dir), name+"-"))
+	_, err := time.Parse(dirTime, strings.TrimPrefix(filepath.Base(dir), name+"-"))
 	return err == nil
 }
 

@@ -224,10 +224,14 @@ func (a *app) agree(ctx context.Context, c *cli.Command, j job) error {
 	return &usage{errors.New("not agreed: nothing was rented")}
 }
 
+// leaves reports whether something of the run may go on when this process is gone: its pods, or
+// load pods beside servers that are given.
+func (j *job) leaves() bool { return j.plugins.factory.Outlives || j.plugins.factory.LoadPods }
+
 // openPodLedger opens the ledger of this machine for a run whose pods outlive it, or whose
 // load pods do; nil for any other.
 func (a *app) openPodLedger(j job) (serving.PodLedger, error) {
-	if f := &j.plugins.factory; !f.Outlives && !f.LoadPods {
+	if !j.leaves() {
 		return nil, nil
 	}
 	b, err := a.podLedger()

@@ -239,7 +239,7 @@ func (a *app) start(ctx context.Context, c *cli.Command, r toRun) error {
 	}
 	dir := r.dir
 	if dir == "" {
-		dir = filepath.Join(runsFolder, fmt.Sprintf("%s-%s-%s", p.Name, m.CreatedAt.Format("20060102T150405Z"), m.RunID[:4]))
+		dir = filepath.Join(runsFolder, fmt.Sprintf("%s-%s-%s", p.Name, m.CreatedAt.Format(dirTime), m.RunID[:4]))
 	}
 	resolved, cells, searches, err := resolve(p, asked, only)
 	if err != nil {

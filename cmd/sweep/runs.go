@@ -22,6 +22,9 @@ import (
 // runsFolder is where sweep run makes a directory that -o does not name.
 const runsFolder = "runs"
 
+// dirTime is the layout of the time in its name.
+const dirTime = "20060102T150405Z"
+
 func (a *app) runsCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "runs",

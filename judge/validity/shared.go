@@ -43,7 +43,7 @@ func serverShared(e *Evidence, b bounds.Bounds) (result.Finding, bool) {
 	return found(finding.ServerShared, "the server also ended %s of others, with %s (bound %.3g %%)", others, strings.Join(shares, " and "), 100*b.ForeignLoad)
 }
 
-// sent is what sweep asked of the server while it measured.
+// A sent counts what sweep asked of the server while it measured.
 type sent struct{ requests, output, input int } // tokens, or [result.Unknown]
 
 // ours adds up the requests that the server can have ended since the first measured one was

@@ -51,7 +51,7 @@ func (e *Evidence) short(n int) {
 	}
 }
 
-// counted is what the server says of the trial.
+// counted sets what the server says of the trial.
 func (e *Evidence) counted(requests, output, input int64) {
 	e.Row["server_requests"], e.Row["server_output_tokens"], e.Row["server_input_tokens"] = requests, output, input
 }

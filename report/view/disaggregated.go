@@ -9,7 +9,7 @@ import (
 	"sweep.dev/sweep/result/col"
 )
 
-// Disaggregated says in how many trials it is proven that servers for prefill computed the
+// Disaggregated returns in how many trials it is proven that servers for prefill computed the
 // prompts and their KV caches were moved; "" if no engine of the run has such servers.
 func (v *View) Disaggregated() string {
 	each, all := map[string]int{}, 0
