@@ -182,7 +182,7 @@ func relevant(f *history.File, q Question) (nights []When, keys []history.Key) {
 		}
 		last = i
 		// A cell that failed tonight has no machine and is a hole.
-		if n.Valid > 0 || q.Run == "" {
+		if len(n.Figures) > 0 || q.Run == "" {
 			want(n.Key)
 		}
 	}
@@ -214,7 +214,7 @@ func one(key history.Key, m metric.Metric, nights []*history.Night, n int) (Seri
 		}
 		s.Label = night.Label
 		s.Values[i] = night.Value(m.Column)
-		if night.Valid > 0 {
+		if len(night.Figures) > 0 {
 			s.Subjects[i] = &night.Subject
 		}
 	}

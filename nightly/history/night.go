@@ -41,9 +41,13 @@ func Nights(run *report.Run) []Night {
 // night is a cell by the rows of its trials.
 func night(rows []result.Row) Night {
 	valid := slices.DeleteFunc(slices.Clone(rows), func(r result.Row) bool { return r[col.Valid] != true })
+	standing := valid
+	if len(valid) == 0 { // what is INVALID in part has figures to use
+		standing = slices.DeleteFunc(slices.Clone(rows), func(r result.Row) bool { return r[col.InvalidFigures] == nil })
+	}
 	of := rows[:1]
-	if len(valid) > 0 {
-		of = valid
+	if len(standing) > 0 {
+		of = standing
 	}
 	text := func(column string) string { return texts(of, column) }
 	first := of[0]
@@ -58,7 +62,7 @@ func night(rows []result.Row) Night {
 		Trials: len(rows), Valid: len(valid), Figures: map[string]Figure{},
 	}
 	for _, m := range metric.Kept() {
-		if f := figure(valid, m.Column); f.N > 0 {
+		if f := figure(standing, m.Column); f.N > 0 {
 			n.Figures[m.Column] = f
 		}
 	}

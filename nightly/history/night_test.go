@@ -35,9 +35,13 @@ cell vllm 128
   ok tok=10 infinite=p95_ttft_ms
   pending
   pending
+cell vllm 256
+  invalid tok=800 ttft=900/1900 reason=client_lag invalid_figures=p50_ttft_ms,p95_ttft_ms
+  invalid tok=900 ttft=900/1900 reason=engine_restarted
+  pending
 `)
 	nights := history.Nights(run)
-	if len(nights) != 3 {
+	if len(nights) != 4 {
 		t.Fatalf("%d nights: %+v", len(nights), nights)
 	}
 	n := nights[0]
@@ -54,6 +58,10 @@ cell vllm 128
 		t.Errorf("%+v", n)
 	}
 	if n := nights[2]; !math.IsInf(n.Value("p95_ttft_ms"), 1) || n.Figures["p95_ttft_ms"].Infinite != 1 || n.Value("throughput_tok_s") != 10 {
+		t.Errorf("%+v", n)
+	}
+	n = nights[3] // what stands of the trial that is INVALID in part
+	if _, ok := n.Figures["p95_ttft_ms"]; ok || n.Valid != 0 || n.Trials != 2 || n.Value("throughput_tok_s") != 800 {
 		t.Errorf("%+v", n)
 	}
 }

@@ -98,7 +98,7 @@ type Cell struct {
 // Short is its label without what all compared cells share.
 func (c *Cell) Short() string { return c.short }
 
-// A Left is a cell that is not compared.
+// A Left is a cell that is not compared, or not in all its figures.
 type Left struct {
 	ID    string `json:"id"`
 	Label string `json:"label"`
@@ -133,6 +133,9 @@ func By(same func(conclude.Cell) string, base, head Side, o Options) *Comparison
 		if why := incomparable(b, h); why != "" {
 			c.leave(h, why, b.Verdict != h.Verdict || b.Verdict != conclude.NoStart && b.Verdict != conclude.Skipped)
 			continue
+		}
+		if why := invalid(b, h); why != "" {
+			c.leave(h, why+": compared are the figures that are VALID", true)
 		}
 		pairs = append(pairs, pair{id: h.Cell.ID, base: b, head: h, noise: o.noiseOf(h), alike: sameConditions(b, h)})
 	}
@@ -251,6 +254,19 @@ func (c *Comparison) Holes() (n int) {
 
 // incomparable is why two points have no figures to compare; "" if they have.
 func incomparable(base, head *conclude.Point) string {
+	switch why := invalid(base, head); {
+	case why != "" && !(base.Stands() && head.Stands()):
+		return why
+	case base.Simulated() != head.Simulated():
+		return "one side is simulated and the other was measured"
+	case method(base) != method(head):
+		return fmt.Sprintf("measured by methods %d and %d, whose figures mean different things", method(base), method(head))
+	}
+	return ""
+}
+
+// invalid says on which of two sides no trial is valid, and why; "" if both have one.
+func invalid(base, head *conclude.Point) string {
 	var why []string
 	for _, side := range []struct {
 		point *conclude.Point
@@ -264,15 +280,7 @@ func incomparable(base, head *conclude.Point) string {
 			why = append(why, text+" in "+side.name)
 		}
 	}
-	switch {
-	case len(why) > 0:
-		return strings.Join(why, ", ")
-	case base.Simulated() != head.Simulated():
-		return "one side is simulated and the other was measured"
-	case method(base) != method(head):
-		return fmt.Sprintf("measured by methods %d and %d, whose figures mean different things", method(base), method(head))
-	}
-	return ""
+	return strings.Join(why, ", ")
 }
 
 // noiseOf is the noise that a point may be held against: none, if its figures are of

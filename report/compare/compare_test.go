@@ -504,3 +504,30 @@ func TestCompare_farFamily(t *testing.T) {
 		t.Errorf("chance %g: %s, %q", f.change, f.Verdict, f.tooFew)
 	}
 }
+
+// TestCompare_inPart holds that a cell which is INVALID in some figures is compared by the others,
+// and still counts as one that could not be compared.
+func TestCompare_inPart(t *testing.T) {
+	t.Parallel()
+	const head = `axes engine! concurrency
+repeats 4
+cell vllm 1
+  invalid tok=500 ttft=900/1900 n=200 reason=client_lag invalid_figures=p50_ttft_ms,p95_ttft_ms
+  invalid tok=502 ttft=900/1900 n=200 reason=client_lag invalid_figures=p50_ttft_ms,p95_ttft_ms
+  invalid tok=499 ttft=900/1900 n=200 reason=client_lag invalid_figures=p50_ttft_ms,p95_ttft_ms
+  invalid tok=50 ttft=900/1900 n=200 reason=engine_restarted
+`
+	base := strings.ReplaceAll(cells("c", steady), "tok=", "ttft=100/200 tok=")
+	got := compared(t, base, head, Options{MaxRegression: 0.05})
+	if f := figure(t, got, 0); f.Head == nil || *f.Head < 500 || !f.Regression {
+		t.Errorf("tokens a second: %+v", f)
+	}
+	for _, f := range got.Cells[0].Figures {
+		if strings.Contains(f.Metric, "ttft") && (f.Head != nil || f.Regression) {
+			t.Errorf("an INVALID figure is compared: %+v", f)
+		}
+	}
+	if n := got.Holes(); n != 1 || !strings.Contains(strings.Join(got.LeftOut(false), ""), "INVALID (client_lag) in head: compared are the figures that are VALID") {
+		t.Errorf("%d holes: %q", n, got.LeftOut(false))
+	}
+}

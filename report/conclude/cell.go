@@ -51,6 +51,11 @@ func (t Trial) Trusted() Trial {
 	return t
 }
 
+// inPart reports whether the trial is INVALID in some figures alone.
+func (t Trial) inPart() bool {
+	return t.Outcome != nil && t.Outcome.Row[col.Status] == result.StatusInvalid && t.Outcome.Row[col.InvalidFigures] != nil
+}
+
 // unneeded says whether the trial was not run because those before it are enough: the
 // cell has no fewer trials than it needs.
 func (t Trial) unneeded() bool {

@@ -105,9 +105,9 @@ func (m Measure) Show(v float64) string {
 	return humanize.Figure(v)
 }
 
-// Figure is the mean of a measure over the valid trials of a point.
+// Figure returns the mean of a measure over the trials of a point in which it may be used.
 func (p *Point) Figure(m Measure) (mean float64, ok bool) {
-	if p.Valid == 0 {
+	if !p.Stands() {
 		return 0, false
 	}
 	return p.Average(m)
@@ -118,7 +118,7 @@ func (p *Point) Shown(m Measure) string {
 	if v, ok := p.Figure(m); ok {
 		return m.Show(v)
 	}
-	if p.Valid > 0 && p.Infinite(m) {
+	if p.Stands() && p.Infinite(m) {
 		return Infinite
 	}
 	return "-"

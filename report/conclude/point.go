@@ -45,16 +45,21 @@ func (p *Point) Spread(m Measure) float64 {
 	return p.Group.Float(m.Column + groups.CV)
 }
 
-// Counting are the trials that count: the valid ones, or if there are none, all
-// with an outcome.
+// Counting returns the trials that count: the valid ones, or if there are none, those that are
+// INVALID in part, or if there are none of these either, all with an outcome.
 func (p *Point) Counting() []Trial {
 	if n := len(p.Trials); p.Valid == n || n == 1 && p.Trials[0].Outcome != nil {
 		return slices.Clip(p.Trials) // the most usual, and asked for a hundred times
 	}
+	part := p.Valid == 0 && p.Stands()
 	return slices.DeleteFunc(slices.Clone(p.Trials), func(t Trial) bool {
-		return t.Outcome == nil || p.Valid > 0 && t.Outcome.Row[col.Status] != result.StatusOK
+		return t.Outcome == nil || p.Valid > 0 && t.Outcome.Row[col.Status] != result.StatusOK || part && !t.inPart()
 	})
 }
+
+// Stands reports whether figures of the point may be used: those of its valid trials, or what
+// is not null of trials that are INVALID in other figures alone.
+func (p *Point) Stands() bool { return p.Valid > 0 || slices.ContainsFunc(p.Trials, Trial.inPart) }
 
 // Simulated says whether a point's numbers are the simulator's.
 func (p *Point) Simulated() bool {
