@@ -110,6 +110,20 @@ func status(code int) func(int) (int, string) {
 
 func models(ids ...string) func(int) []string { return func(int) []string { return ids } }
 
+// A server that sweep started answers with the plan's model, unless the plan says that any will do.
+func TestReady_anyModel(t *testing.T) {
+	t.Parallel()
+	routed := script{models: models("a", "b"), probe: func(int) (int, string) { return http.StatusOK, "org/m-2026" }}
+	for keys, outcome := range map[string]string{"": "failed/wrong_model/1 failed/wrong_model/1", `engines: {sim: {served_model_name: any}}`: "ok/1 ok/1"} {
+		w := newWorld(t, always(routed), keys, `timeouts: {ready: 10m, stop: 5s}`)
+		w.must()
+		want(t, "outcomes", w.summary(), outcome)
+		if row := w.outcomes()[0].Row; outcome == "ok/1 ok/1" && (row["answered_model"] != "org/m-2026" || row["model"] != "m") {
+			t.Errorf("answered_model %v, model %v", row["answered_model"], row["model"])
+		}
+	}
+}
+
 // A given server that is asked for a model and answers is measured, whatever it calls the model
 // or lists, and what it says is told. One that takes no request of one token is asked for more.
 func TestReady_givenAsItIs(t *testing.T) {

@@ -105,7 +105,7 @@ type Engine struct {
 	Args    map[string]any           `yaml:"args,omitempty" doc:"Arguments of the engine by name, without dashes. true is --name; false is --no-name if the engine has it." example:"{max-num-seqs: 64, enable-prefix-caching: false}"`
 	Env     map[string]secret.String `yaml:"env,omitempty" doc:"Environment of the server. Credentials by reference only: ${HF_TOKEN}." example:"{HF_TOKEN: '${HF_TOKEN}'}"`
 	CPUs    []int                    `yaml:"cpus,omitempty" doc:"CPUs to pin the server to, on backends that can." default:"all" min:"0" max:"4095" example:"[0, 1, 2, 3]"`
-	Served  string                   `yaml:"served_model_name,omitempty" doc:"Name under which the server serves the model." default:"the model" example:"chat"`
+	Served  string                   `yaml:"served_model_name,omitempty" doc:"Name under which the server serves the model. any is the model's own name, of which answers may come under every other: those of a router." default:"the model" example:"chat"`
 
 	Roles map[string]Role `yaml:"roles,omitempty" doc:"Settings of single roles, by the role's name, for an engine that has several." default:"every role as the profile has it" example:"{worker: {replicas: 2}}"`
 }

@@ -32,7 +32,14 @@ type Server struct {
 	// RoleGPUs is how many GPUs one replica of each role has, 0 for a frontend or
 	// a router; nil if only GPUCount is known.
 	RoleGPUs map[string]int `yaml:"-"`
+
+	// AnyModel says that answers may name any model: served_model_name is [AnyModel].
+	AnyModel bool `yaml:"-"`
 }
+
+// AnyModel is the served_model_name of a server that answers under other names than it is asked
+// for.
+const AnyModel = "any"
 
 // An Arg is one engine argument: --name value.
 type Arg = engine.Arg

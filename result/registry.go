@@ -68,6 +68,7 @@ func identity() []Column {
 		nullable("image_digest", String, "", "Digest of the container image that ran: sha256:...; of a stack on Kubernetes whose containers differ, that of each as ROLE/CONTAINER=sha256:..., separated by spaces."),
 		nullable("model", String, "", "The model that was served."),
 		nullable("model_revision", String, "", "Revision of the model, where the plan pins one."),
+		nullable("answered_model", String, "", "Name of the model in the server's first answer: another than model for an alias, or for what a router has behind it. Null if the answer had none."),
 		nullable("gpu_count", Int, "GPUs", "GPUs of all roles and replicas of the deployment: by the engine's parallelism arguments, else by the plan; null for a given server of which the plan says neither gpu nor gpu_count, unless its cluster says it."),
 		nullable("gpu_uuid", String, "", "UUIDs of the GPUs, joined by commas."),
 		nullable("driver_version", String, "", "Version of the GPU driver."),

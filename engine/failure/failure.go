@@ -156,7 +156,7 @@ func (t *table) classify(own []Text, tail []string, end End) Diagnosis {
 		}
 		return Diagnosis{
 			Class: ClassWrongModel, Line: last,
-			Hint:   fmt.Sprintf("the server answers as %q; set served_model_name if that is the right model", shorten(names)),
+			Hint:   fmt.Sprintf("the server answers as %q; set served_model_name if that is the right model, to any for a router", shorten(names)),
 			Change: shorten(key + ".served_model_name: " + choice + names),
 		}
 	}

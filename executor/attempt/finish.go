@@ -56,7 +56,7 @@ func (a *Attempt) server() *outcome.Server {
 		return nil
 	}
 	known := &outcome.Server{
-		Version: s.Version, StartUp: s.StartUp, Terms: s.Terms(), Roles: s.Roles,
+		Version: s.Version, Model: s.Model, StartUp: s.StartUp, Terms: s.Terms(), Roles: s.Roles,
 		Path: s.Host(a.subject.Profile.EntryRole(), 0).Path(),
 	}
 	if !s.Foreign {

@@ -53,6 +53,7 @@ type Trial struct {
 // A Server is the one that was up.
 type Server struct {
 	Version string        // of the engine; "" if it tells none
+	Model   string        // as which it answers; "" if it does not say
 	Launch  int           // of its deployment, from 1; 0 for one that was up before the run
 	StartUp time.Duration // until it answered; 0 for one that was up before the run
 	Terms   backends.Terms
@@ -279,6 +280,7 @@ func identify(row result.Row, t *Trial, server *Server, m *Measured) {
 		}
 	}
 	maps.Copy(row, Recorded(server.Terms, server.Version, cell.Server.ModelRevision))
+	set(col.AnsweredModel, orNil(server.Model))
 	set(col.SubjectDigest, t.Plan.SubjectDigest(cell, row))
 	if server.Launch > 0 {
 		set(col.Launch, int64(server.Launch))

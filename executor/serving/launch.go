@@ -164,7 +164,7 @@ func (d *Servers) await(ctx context.Context, s *Server, launched time.Time) (*Fa
 		}
 		return d.launchFailed(n, cause), nil
 	}
-	s.Version = cmp.Or(first.Version, s.Terms().Version)
+	s.Version, s.Model = cmp.Or(first.Version, s.Terms().Version), first.Model
 	if err := d.measurer.Accept(s); err != nil {
 		return nil, err
 	}
@@ -172,7 +172,7 @@ func (d *Servers) await(ctx context.Context, s *Server, launched time.Time) (*Fa
 		d.emit(event.Event{Type: event.Notice, Launch: n, Label: d.label, Text: d.label + ": the server streams no usage: each chunk with content counts as one token (tokens_assumed)"})
 	}
 	switch served := d.of.Server.Served; {
-	case first.Model != "":
+	case first.Model != "" && first.Model != served:
 		d.notice("%s: the server answers as %q to requests for %q", d.label, first.Model, served)
 	case len(first.Listed) > 0:
 		d.notice("%s: the server does not list %q, and answers to it: it has %s", d.label, served, humanize.List(first.Listed, ready.MaxListed))

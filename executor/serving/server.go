@@ -16,6 +16,7 @@ type Server struct {
 	Launch     int // of its deployment, from 1, over all runs of the directory
 	Roles      []backends.Role
 	Version    string        // of the engine; "" if it tells none
+	Model      string        // as which it answers; "" if it does not say
 	StartUp    time.Duration // from the launch until it answered; 0 for a server that was up before
 	// Foreign: it was up before this run, and somebody else may have asked it.
 	Foreign bool

@@ -29,6 +29,7 @@ var facts = []struct{ column, name string }{
 	{col.DriverVersion, "driver"},
 	{col.Model, "model"},
 	{col.ModelRevision, ""},
+	{col.AnsweredModel, ""},
 	{col.ClientHost, "client host"},
 	{col.Client, ""},
 	{col.NetworkPath, ""},

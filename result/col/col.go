@@ -32,6 +32,7 @@ const (
 	ImageDigest                  = "image_digest"
 	Model                        = "model"
 	ModelRevision                = "model_revision"
+	AnsweredModel                = "answered_model"
 	GPUCount                     = "gpu_count"
 	GPUUUID                      = "gpu_uuid"
 	DriverVersion                = "driver_version"

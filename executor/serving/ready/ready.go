@@ -42,13 +42,17 @@ type Answered struct {
 	// Uncounted says that its streams have no usage although they were asked
 	// for it, so that tokens are counted as chunks.
 	Uncounted bool
-	// Model is the name that a given server answers with, if it is another than the one that
-	// was asked for: an alias, or what a router has behind it.
+	// Model is the name that the server answers with, "" for none. It may be another than the
+	// one that was asked for: an alias, or what a router has behind it.
 	Model string
-	// Listed are the models that a given server lists, if the one that was asked for is not
-	// among them.
+	// Listed are the models that a server lists, if the one that was asked for is not among them
+	// and need not be.
 	Listed []string
 }
+
+// anyModel reports whether the server may know its model by another name than the plan: it is not
+// ours, or the plan says so.
+func (c *Check) anyModel() bool { return c.Given || c.Of.Server.AnyModel }
 
 // Server returns when the engine has answered a completion of one token with
 // the expected model. An open port is not readiness, and neither is a health
@@ -113,12 +117,12 @@ func (c *Check) answers(ctx context.Context, api *ask.Client) (Answered, error) 
 	var listed []string
 	if p.Ready.Models != "" {
 		body, err := api.Get(ctx, p.Ready.Models)
-		if err != nil && !c.Given {
+		if err != nil && !c.anyModel() {
 			return Answered{}, err
 		}
 		ids, err := ask.Models(body)
 		switch {
-		case c.Given: // the completion shows more than a list, which gateways do not all have
+		case c.anyModel(): // the completion shows more than a list, which gateways do not all have
 			if err == nil && len(ids) > 0 && !slices.Contains(ids, c.Of.Server.Served) {
 				listed = ids
 			}
@@ -186,12 +190,9 @@ func (c *Check) completes(ctx context.Context, api *ask.Client) (a Answered, err
 	if len(got.Choices) == 0 {
 		return a, fmt.Errorf("%s answered without a choice", path)
 	}
-	if got.Model != "" && got.Model != c.Of.Server.Served {
-		if c.Given {
-			a.Model = got.Model
-			return a, nil
-		}
-		return a, &WrongModel{Want: c.Of.Server.Served, Got: []string{got.Model}}
+	a.Model = got.Model
+	if a.Model != "" && a.Model != c.Of.Server.Served && !c.anyModel() {
+		return a, &WrongModel{Want: c.Of.Server.Served, Got: []string{a.Model}}
 	}
 	return a, nil
 }

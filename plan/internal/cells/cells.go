@@ -254,7 +254,9 @@ func (x *Expander) newServer(settings []plan.Setting) plan.Server {
 		out.Profile = profile.Name
 		out.ProfileSHA256 = x.Sums[profile.Name]
 	}
-	out.Served = cmp.Or(e.Served, out.Model)
+	if out.Served = cmp.Or(e.Served, out.Model); e.Served == plan.AnyModel {
+		out.Served, out.AnyModel = out.Model, true
+	}
 	out.Image, out.Entrypoint, out.Command, out.CPUs = e.Image, e.Entrypoint, e.Command, e.CPUs
 	maps.Copy(d.Args, e.Args)
 	maps.Copy(d.Env, e.Env)
