@@ -14,8 +14,8 @@ var role string
 // RoleYAML is the Role, as a manifest, that load pods in this namespace need.
 func RoleYAML(namespace string) string { return strings.ReplaceAll(role, "NAMESPACE", namespace) }
 
-// needed are the rights without which there are no load pods, and telling those that say
-// why the cluster makes none. role.yaml grants exactly these.
+// needed are the rights without which there are no load pods, and seldom those to say why the
+// cluster makes none, and to end pods that lost their Job. role.yaml grants exactly these.
 var (
 	needed = []kubeapi.Right{
 		{Verb: "create", Group: "batch", Resource: "jobs"},
@@ -31,13 +31,14 @@ var (
 		{Verb: "get", Resource: "pods/exec"},
 		{Verb: "create", Resource: "pods/exec"},
 	}
-	telling = []kubeapi.Right{
+	seldom = []kubeapi.Right{
 		{Verb: "list", Resource: "events"},
+		{Verb: "delete", Resource: "pods"},
 	}
 )
 
 // Rights are what the shipped Role grants.
-func Rights() []kubeapi.Right { return slices.Concat(needed, telling) }
+func Rights() []kubeapi.Right { return slices.Concat(needed, seldom) }
 
 // Needed are those of them without which there are no load pods.
 func Needed() []kubeapi.Right { return slices.Clone(needed) }

@@ -112,7 +112,8 @@ func (n Namespace) List(ctx context.Context) ([]Owner, error) {
 //
 // Objects of other kinds are seen to be gone as well: those that the Job notes
 // ([Namespace.Note]), and those that the caller knows, if the Job is gone already. The
-// error names what holds them.
+// error names what holds them. What lost its Job is deleted by itself, and is an error all
+// the same, which names the command for what sweep may not list.
 func (n Namespace) Delete(ctx context.Context, name, uid string, objects ...Ref) error {
 	if _, ok := backends.ParseName(name); !ok {
 		return fmt.Errorf("job %q: sweep gives no such name: it is not touched", name)
@@ -125,11 +126,20 @@ func (n Namespace) Delete(ctx context.Context, name, uid string, objects ...Ref)
 
 func (n Namespace) delete(ctx context.Context, name, uid string, objects []Ref) error {
 	objects = slices.Clone(objects)
-	asked := false
+	asked, lost := false, 0
 	var last error
 	for {
 		left, err := n.left(ctx, name, uid, &objects)
+		if err == nil && left != "" && left != itsJob {
+			var k int
+			if k, err = n.orphans(ctx, name, objects); refused(err) {
+				return n.orphaned(name, "jobs,pods,secrets,services", err)
+			}
+			lost += k
+		}
 		switch {
+		case err == nil && left == "" && lost > 0:
+			return n.orphaned(name, "secrets,services", nil)
 		case err == nil && left == "":
 			return nil
 		case err != nil && (errors.Is(err, errForeign) || refused(err)):
@@ -166,6 +176,9 @@ func refused(err error) bool {
 	return denied
 }
 
+// itsJob is what is left as long as the Job is there.
+const itsJob = "its Job"
+
 // left says in words what is left of an owner, "" for nothing. As long as the Job is there
 // it adds what that notes to objects.
 func (n Namespace) left(ctx context.Context, name, uid string, objects *[]Ref) (string, error) {
@@ -184,7 +197,7 @@ func (n Namespace) left(ctx context.Context, name, uid string, objects *[]Ref) (
 				*objects = append(*objects, r)
 			}
 		}
-		return "its Job", nil
+		return itsJob, nil
 	}
 	pods, err := n.Pods(ctx, name)
 	if err != nil {

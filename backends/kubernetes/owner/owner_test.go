@@ -45,6 +45,41 @@ func pod(o *owner.Owner, name string) kubetest.Object {
 	}}
 }
 
+// Pods whose Job somebody deleted without them are deleted by themselves, once, with the command
+// for the rest; without the right to, the command is for all of it. A pod of an owner that is not
+// ours stays.
+func TestDelete_orphans(t *testing.T) {
+	t.Parallel()
+	f, n := connect(t)
+	o, err := n.Create(t.Context(), request("me@here", time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	orphan := pod(o, "orphan")
+	delete(orphan["metadata"].(map[string]any), "ownerReferences")
+	theirs := pod(o, "theirs")
+	theirs["metadata"].(map[string]any)["labels"] = map[string]any{}
+	f.Put("/api/v1/namespaces/ns/pods/orphan", orphan)
+	f.Put("/api/v1/namespaces/ns/pods/theirs", theirs)
+	f.Remove(jobs + "/" + o.Name.String())
+	f.Deny("delete pods")
+	err = n.Delete(t.Context(), o.Name.String(), o.UID)
+	if err == nil || !strings.Contains(err.Error(), "kubectl delete -n ns jobs,pods,secrets,services -l ") {
+		t.Errorf("without the right: %v", err)
+	}
+	f.Deny()
+	err = n.Delete(t.Context(), o.Name.String(), o.UID)
+	if err == nil || !strings.Contains(err.Error(), "its pods are gone now; delete what else may be left with: kubectl delete -n ns secrets,services -l ") {
+		t.Errorf("the first time: %v", err)
+	}
+	if err := n.Delete(t.Context(), o.Name.String(), o.UID); err != nil {
+		t.Errorf("the second time: %v", err)
+	}
+	if got := fmt.Sprint(f.Paths()); got != "[/api/v1/namespaces/ns/pods/theirs]" {
+		t.Errorf("left are %s", got)
+	}
+}
+
 // An owner has a deadline from its first moment on. A sign of life moves it on, and never
 // past its expiry time.
 func TestExtend(t *testing.T) {

@@ -4,6 +4,7 @@ package kube
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -35,8 +36,8 @@ func TestOwner(t *testing.T) {
 	}
 	const lease = 12 * time.Second
 	begun := time.Now()
-	o, other := make(lease), make(5*time.Minute)
-	for _, of := range []*owner.Owner{o, other} {
+	o, other, orphaned := make(lease), make(5*time.Minute), make(5*time.Minute)
+	for _, of := range []*owner.Owner{o, other, orphaned} {
 		pod := map[string]any{
 			"apiVersion": "v1", "kind": "Pod",
 			"metadata": map[string]any{"name": "pod-of-" + of.Name.Serial, "labels": of.Labels(owner.Engine, "server", 0), "ownerReferences": []any{of.Reference()}},
@@ -48,6 +49,21 @@ func TestOwner(t *testing.T) {
 		if err := api.Create(t.Context(), "/api/v1/namespaces/"+ns+"/pods", pod, nil); !kubeapi.Exists(err) {
 			t.Errorf("the same name again: %v", err)
 		}
+	}
+	// Somebody deletes a Job, and tells the cluster to leave its pod.
+	job := "/apis/batch/v1/namespaces/" + ns + "/jobs/" + orphaned.Name.String()
+	if err := api.Delete(t.Context(), job, kubeapi.Deletion{Propagation: "Orphan"}); err != nil {
+		t.Fatal(err)
+	}
+	polltest.Until(t, "the Job is gone", func() bool {
+		_, err := n.Find(t.Context(), orphaned.Name.String())
+		return errors.Is(err, backends.ErrNotFound)
+	})
+	if err := n.Delete(t.Context(), orphaned.Name.String(), orphaned.UID); err == nil || !strings.Contains(err.Error(), "--cascade=orphan): its pods are gone now") {
+		t.Errorf("a Job that was deleted without its pod: %v", err)
+	}
+	if err := n.Delete(t.Context(), orphaned.Name.String(), orphaned.UID); err != nil {
+		t.Error(err)
 	}
 	wrong := *o
 	wrong.UID = other.UID
