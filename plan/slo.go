@@ -141,7 +141,7 @@ func (p *Plan) Watch(c Cell) *objective.Watch {
 		parts, confidence := s.comparisons(cmp.Or(p.Confidence, objective.Confidence))
 		watched = append(watched, objective.Watched{Name: s.Name, Parts: parts, Confidence: confidence})
 	}
-	return objective.NewWatch(watched, l.Open())
+	return objective.NewWatch(watched, summary.Options{Open: l.Open(), Goodput: p.Goodput.Bounds()})
 }
 
 // point holds a part against the row.

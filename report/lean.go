@@ -80,7 +80,7 @@ var numbers = []string{
 	col.Trial,
 	col.ThroughputTokS,
 	col.RequestThroughput,
-	col.GoodputReqS,
+	col.GoodputReqS, col.GoodShare,
 	col.Requests,
 	col.Completed,
 	col.Failed,

@@ -130,6 +130,7 @@ func load() []Column {
 		nullable("request_throughput"+col.WholeSuffix, Float, "requests/s", "completed / duration_s."),
 		nullable("throughput_tok_s"+col.WholeSuffix, Float, "tokens/s", "output_tokens / duration_s."),
 		nullable("total_throughput_tok_s"+col.WholeSuffix, Float, "tokens/s", "(input_tokens + output_tokens) / duration_s."),
+		nullable("good_share", Float, "ratio", "Share of the requests sent on the plateau that were completed within every bound of the plan's goodput; a failed one is not good. Null if the plan has none, and if a completed request lacks a bounded latency."),
 		nullable("goodput_req_s"+col.WholeSuffix, Float, "requests/s", "Completed requests within every bound of the plan's goodput / duration_s; null if the plan has none."),
 		throughput[0], throughput[1], total[0], total[1], requests[0], requests[1],
 		nullable("mean_prompt_tokens", Float, "tokens", "Mean of the prompt lengths of the completed requests, as the server counted them; null, as are the next seven, if it did not count every one."),

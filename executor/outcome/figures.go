@@ -50,21 +50,28 @@ func widen(row result.Row, v validity.Verdict) {
 		case v.Low == nil:
 			return
 		case strings.HasSuffix(column, col.LowSuffix):
-			wider(row, column, v.Low, func(a, b float64) float64 { return min(a, b) })
+			wider(row, column, v.Low, v.High, func(a, b float64) float64 { return min(a, b) })
 		case strings.HasSuffix(column, col.HighSuffix):
-			wider(row, column, v.High, func(a, b float64) float64 { return max(a, b) })
+			wider(row, column, v.High, v.Low, func(a, b float64) float64 { return max(a, b) })
 		}
 	}
 }
 
-func wider(row result.Row, column string, end result.Row, of func(a, b float64) float64) {
-	own, ok := row.Number(column)
+// wider moves one end of an interval to where the truth may lie. Of goodput that is not the end
+// of its own side: the longer the latencies, the fewer requests are good.
+func wider(row result.Row, column string, own, other result.Row, of func(a, b float64) float64) {
+	end, ok := row.Number(column)
 	if !ok {
 		return
 	}
-	if other, ok := end.Number(column); ok {
-		row[column] = of(own, other)
+	moved, ok := own.Number(column)
+	if !ok {
+		row[column] = nil // not bounded
 		return
 	}
-	row[column] = nil // not bounded
+	end = of(end, moved)
+	if moved, ok := other.Number(column); ok {
+		end = of(end, moved)
+	}
+	row[column] = end
 }

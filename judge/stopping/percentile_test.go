@@ -9,6 +9,7 @@ import (
 
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/objective"
+	"sweep.dev/sweep/result/summary"
 )
 
 // memoryless is a request whose TTFT is that of an exponential law with a mean of 100
@@ -122,7 +123,7 @@ func TestRule_objectives(t *testing.T) {
 	watch := func(limit float64) *objective.Watch {
 		return objective.NewWatch([]objective.Watched{{
 			Name: "fast", Confidence: 0.95, Parts: [][]objective.Comparison{{{Column: "p95_ttft_ms", Op: "<", Limit: limit}}},
-		}}, false)
+		}}, summary.Options{})
 	}
 	for _, c := range []struct {
 		limit float64

@@ -131,16 +131,18 @@ func columns() []string {
 			all = append(all, col.Latency(statistic, latency))
 		}
 	}
-	return append(all, col.ThroughputTokS, col.TotalThroughputTokS, col.RequestThroughput, col.GoodputReqS)
+	return append(all, col.ThroughputTokS, col.TotalThroughputTokS, col.RequestThroughput, col.GoodputReqS, col.GoodShare)
 }
 
-// figureOf returns the latency of a column; "" for a rate.
+// figureOf returns the latency of a column; "" for a rate or a share.
 func figureOf(column string) (latency, name string) {
 	switch column {
 	case col.ThroughputTokS, col.TotalThroughputTokS:
 		return "", "tokens/s"
 	case col.RequestThroughput, col.GoodputReqS:
 		return "", "requests/s"
+	case col.GoodShare:
+		return "", "good share"
 	}
 	_, rest, _ := strings.Cut(strings.TrimSuffix(column, "_ms"), "_")
 	return rest, strings.ToUpper(rest)
@@ -196,16 +198,18 @@ func (e *Evidence) beyond(low, high figured, b bounds.Bounds, share float64) map
 	return off
 }
 
-// span is how far the truth may be below and above a figure.
+// span returns how far the truth may be below and above a figure. The more latencies, the fewer
+// good requests: which end is the greater one is the figure's own matter.
 func span(value float64, column string, low, high result.Row) (down, up float64) {
-	if v, ok := low.Number(column); ok {
-		down = value - v
+	one, ok := low.Number(column)
+	if !ok {
+		one = value
 	}
-	up = math.Inf(1)
-	if v, ok := high.Number(column); ok {
-		up = v - value
+	other, ok := high.Number(column)
+	if !ok {
+		other = math.Inf(1)
 	}
-	return max(0, down), max(0, up)
+	return max(0, value-min(one, other)), max(0, max(one, other)-value)
 }
 
 // decide makes those parts of objectives undecided of which the ends say different things,
@@ -285,7 +289,7 @@ func hold(e *Evidence, b bounds.Bounds, rules []rule) []result.Finding {
 }
 
 // said are the figures that words are about: of several that always go together one.
-var said = []string{"TTFT", "TPOT", "ITL", "E2E", "tokens/s", "requests/s"}
+var said = []string{"TTFT", "TPOT", "ITL", "E2E", "tokens/s", "requests/s", "good share"}
 
 // usable says in a user's words which figures cannot be used, by how much they may be off,
 // and which can: "p95 TTFT not usable, up to 12 ms too long; TPOT and tokens/s are". It is ""

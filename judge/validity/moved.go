@@ -71,12 +71,12 @@ func shift(causes []moved, side int) *summary.Shift {
 	}
 	for _, c := range causes {
 		if side < 0 {
-			s.Rate -= c.below
+			s.Rate, s.Good = s.Rate-c.below, s.Good+c.above
 		} else {
-			s.Rate += c.above
+			s.Rate, s.Good = s.Rate+c.above, s.Good-c.below
 		}
 	}
-	s.Rate = max(-1, s.Rate)
+	s.Rate, s.Good = max(-1, s.Rate), max(-1, s.Good)
 	return s
 }
 

@@ -76,6 +76,7 @@ const (
 	RequestThroughputWhole       = "request_throughput_whole"
 	ThroughputTokSWhole          = "throughput_tok_s_whole"
 	TotalThroughputTokSWhole     = "total_throughput_tok_s_whole"
+	GoodShare                    = "good_share"
 	GoodputReqSWhole             = "goodput_req_s_whole"
 	ThroughputTokSLow            = "throughput_tok_s_low"
 	ThroughputTokSHigh           = "throughput_tok_s_high"

@@ -19,10 +19,10 @@ type Comparison struct {
 // A way is how a comparison is decided.
 type way struct {
 	rule     string
-	latency  string  // whose values; "" for failures
+	latency  string  // whose values; "" for requests that are right or not, as window says
 	quantile float64 // of a share: that which must be within the limit
 	limit    float64 // of the latency's values, in milliseconds
-	window   string  // "", or a suffix of columns
+	window   string  // "", or a suffix of columns; of requests failures or goods
 }
 
 // upper says whether the comparison is a bound from above, and strict.
@@ -43,7 +43,12 @@ func (c Comparison) way() way {
 		if !c.upper() || c.Limit <= 0 || c.Limit >= 1 {
 			return point // no number of requests would pass a share of 0
 		}
-		return way{rule: result.RuleShare, quantile: 1 - c.Limit}
+		return way{rule: result.RuleShare, quantile: 1 - c.Limit, window: failures}
+	case col.GoodShare:
+		if c.upper() || c.Limit <= 0 || c.Limit >= 1 {
+			return point
+		}
+		return way{rule: result.RuleShare, quantile: c.Limit, window: goods}
 	case col.P50UserTokS:
 		if c.upper() || c.Limit <= 0 {
 			return point

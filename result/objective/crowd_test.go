@@ -51,7 +51,7 @@ func TestDecide_crowd(t *testing.T) {
 		t.Errorf("of an error rate: %.1f", rate)
 	}
 	// While the load goes on, the same rule says whether it may end.
-	w := NewWatch([]Watched{{Parts: [][]Comparison{{{Column: "p50_e2e_ms", Op: "<", Limit: 1100}}}, Confidence: Confidence}}, true)
+	w := NewWatch([]Watched{{Parts: [][]Comparison{{{Column: "p50_e2e_ms", Op: "<", Limit: 1100}}}, Confidence: Confidence}}, summary.Options{Open: true})
 	for i := range requests {
 		w.Add(&requests[i])
 	}

@@ -86,7 +86,7 @@ func trial(latencies []float64) *Trial {
 		requests[i] = r
 	}
 	span := timeline.Span{To: time.Duration(len(latencies)) * 10 * time.Millisecond, Steady: true}
-	return Of(requests, summary.Options{Open: true, Span: span})
+	return Of(requests, summary.Options{Open: true, Span: span, Goodput: &summary.Goodput{TTFT: 200}})
 }
 
 // spread are n latencies, every so many over 200.
@@ -127,6 +127,11 @@ func TestDecide(t *testing.T) {
 		{"but not of those completed", failing, "p95_ttft_ms_completed", "<", 200, "share", "pass", "0 of 300"},
 		{"failures", failing, "error_rate", "<", 0.02, "share", "fail", "100 of 400 failed"},
 		{"few failures", spread(400, 0), "error_rate", "<", 0.02, "share", "pass", "0 of 400 failed"},
+		{"good", spread(400, 100), "good_share", ">=", 0.95, "share", "pass", "4 of 400 outside the bounds of goodput"},
+		{"not good", spread(400, 5), "good_share", ">=", 0.95, "share", "fail", "80 of 400 outside the bounds of goodput"},
+		{"failures are not good", failing, "good_share", ">", 0.9, "share", "fail", "100 of 400"},
+		{"good, close", spread(400, 25), "good_share", ">=", 0.95, "share", "undecided", "requests more would decide"},
+		{"no share of good ones is 1", spread(400, 0), "good_share", ">=", 1, "point", "", "point"},
 		{"no share of failures is 0", spread(400, 0), "error_rate", "<=", 0, "point", "", "point"},
 		{"mean", spread(400, 0), "mean_ttft_ms", "<", 120, "mean", "pass", "limit 120"},
 		{"mean over", spread(400, 0), "mean_ttft_ms", "<", 80, "mean", "fail", "limit 80"},

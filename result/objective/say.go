@@ -120,6 +120,8 @@ func over(p result.SLOPart) string {
 	switch {
 	case p.Column == col.ErrorRate:
 		return "failed"
+	case p.Column == col.GoodShare:
+		return "outside the bounds of goodput"
 	case p.Column == col.P50UserTokS:
 		return fmt.Sprintf("under %.6g tokens/s", p.Limit)
 	}

@@ -108,11 +108,14 @@ func (t *Trial) decide(p *result.SLOPart, c Comparison, confidence float64) {
 
 // share counts the values over the limit.
 func (t *Trial) share(p *result.SLOPart, c Comparison, w way) bool {
-	latency, window := w.latency, w.window
-	if latency == "" {
-		latency, window = "e2e", failures
+	var values []float64
+	requests := 0
+	if w.window == goods {
+		values = t.goods()
+		requests = len(values)
+	} else {
+		values, requests = t.values(cmp.Or(w.latency, "e2e"), w.window)
 	}
-	values, requests := t.values(latency, window)
 	if len(values) == 0 {
 		return false
 	}
@@ -152,7 +155,7 @@ func count(values []float64, over func(float64) bool) (n, beyond int) {
 // over says which values are over the limit of a share.
 func (w way) over(op string) func(v float64) bool {
 	switch {
-	case w.latency == "": // failures
+	case w.latency == "":
 		return func(v float64) bool { return math.IsInf(v, 1) }
 	case op == "<" || op == ">": // the bound itself is over it
 		return func(v float64) bool { return v >= w.limit }
@@ -160,8 +163,39 @@ func (w way) over(op string) func(v float64) bool {
 	return func(v float64) bool { return v > w.limit }
 }
 
-// failures is the window of an error rate: all requests that ended by themselves.
-const failures = "failures"
+// The windows of shares of requests.
+const (
+	failures = "failures" // all requests that ended by themselves
+	goods    = "goods"    // those sent on the plateau, by the bounds of goodput
+)
+
+// goods are the requests sent on the plateau in the order of their sends: 0 is good, infinite is
+// not. Nil if that is not known of one.
+func (t *Trial) goods() (values []float64) {
+	for _, r := range t.requests {
+		if r.Phase != result.Plateau || !t.opts.Span.Steady || r.Status != result.Completed && !t.opts.Lost(r) {
+			continue
+		}
+		v, known := worth(r, t.opts)
+		if !known {
+			return nil
+		}
+		values = append(values, v)
+	}
+	return values
+}
+
+// worth is a request by the bounds of goodput: 0 if it is good, else infinite.
+func worth(r *result.Request, o summary.Options) (v float64, known bool) {
+	if r.Status != result.Completed {
+		return math.Inf(1), true
+	}
+	good, known := o.Good(r)
+	if good {
+		return 0, known
+	}
+	return math.Inf(1), known
+}
 
 // values are those of a latency in milliseconds, in the order in which their requests
 // were sent, and the number of these. A request that is lost is infinite.
@@ -238,10 +272,14 @@ func (t *Trial) rate(p *result.SLOPart, column string) bool {
 	if !span.Steady || part <= 0 {
 		return false
 	}
+	scale := t.opts.Shift.Scale()
+	if column == col.GoodputReqS {
+		scale = t.opts.Shift.ScaleGood()
+	}
 	series := make([]float64, meanBatches)
 	add := func(at time.Duration, amount float64) {
 		if at > span.From && at <= span.To {
-			series[min(int((at-span.From)/part), meanBatches-1)] += amount / part.Seconds() * t.opts.Shift.Scale()
+			series[min(int((at-span.From)/part), meanBatches-1)] += amount / part.Seconds() * scale
 		}
 	}
 	for _, r := range t.requests {
@@ -252,7 +290,7 @@ func (t *Trial) rate(p *result.SLOPart, column string) bool {
 		case col.RequestThroughput:
 			add(timeline.Done(r), 1)
 		case col.GoodputReqS:
-			if good, _ := t.opts.Goodput.Judge(r, t.opts.Open); good {
+			if good, _ := t.opts.Good(r); good {
 				add(timeline.Done(r), 1)
 			}
 		case col.ThroughputTokS, col.TotalThroughputTokS:

@@ -22,7 +22,7 @@ type Watched struct {
 // no more are needed. It keeps 8 bytes a request and part, and 24 bytes a request of an open
 // loop. It is for one goroutine.
 type Watch struct {
-	open     bool
+	opts     summary.Options
 	requests int
 	flights  []flight // of an open loop
 	parts    []*watchedPart
@@ -37,12 +37,12 @@ type watchedPart struct {
 	values     []float64
 }
 
-// NewWatch watches objectives of a load; open says that its latencies start when
-// requests were scheduled. It is nil if one of them can only be decided at the load's
+// NewWatch watches objectives of a load: the options say whether its latencies start when
+// requests were scheduled, and what a good request is. It is nil if one of them can only be decided at the load's
 // end: a mean, a rate, or a latency with several values a request. A point needs no
 // number of requests, so that nothing waits for it.
-func NewWatch(watched []Watched, open bool) *Watch {
-	w := &Watch{open: open, watched: watched}
+func NewWatch(watched []Watched, o summary.Options) *Watch {
+	w := &Watch{opts: o, watched: watched}
 	for i, o := range watched {
 		for k, sides := range o.Parts {
 			if slices.ContainsFunc(sides, func(c Comparison) bool { return c.way().rule == result.RulePoint }) {
@@ -51,7 +51,7 @@ func NewWatch(watched []Watched, open bool) *Watch {
 			for _, c := range sides {
 				way := c.way()
 				single := way.latency != "itl" && way.latency != "icl"
-				if way.rule != result.RuleShare || !single || way.window != "" {
+				if way.rule != result.RuleShare || !single || way.latency != "" && way.window != "" {
 					return nil
 				}
 				w.parts = append(w.parts, &watchedPart{of: i, part: k, comparison: c, way: way})
@@ -70,21 +70,21 @@ func (w *Watch) Requests() int { return w.requests }
 // Add takes a request of the load that has completed or failed.
 func (w *Watch) Add(r *result.Request) {
 	w.requests++
-	if w.open && r.Sent >= 0 {
+	if w.opts.Open && r.Sent >= 0 {
 		w.flights = append(w.flights, flight{r.Sent, r.End, true})
 	}
 	for _, p := range w.parts {
-		latency := p.way.latency
-		if latency == "" { // failures
-			latency = "e2e"
-		}
 		switch {
 		case r.Status == result.Failed:
 			p.values = append(p.values, math.Inf(1))
+		case p.way.window == goods:
+			if v, known := worth(r, w.opts); known {
+				p.values = append(p.values, v)
+			}
 		case p.way.latency == "":
 			p.values = append(p.values, 0)
-		case summary.Has(r, latency):
-			p.values = summary.AppendValues(p.values, r, latency, w.open)
+		case summary.Has(r, p.way.latency):
+			p.values = summary.AppendValues(p.values, r, p.way.latency, w.opts.Open)
 		}
 	}
 }

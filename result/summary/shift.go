@@ -15,8 +15,9 @@ type Shift struct {
 	// Rank returns what is added to the rank of the percentiles of a latency, as a share of
 	// all values: so many of them may have any value. From rank 1 on it is infinite.
 	Rank func(latency string) float64
-	// Rate is added to each rate, as a share of it.
-	Rate float64
+	// Rate is added to each rate, as a share of it, and Good to that of good requests: the longer
+	// latencies are, the fewer are good, so that its ends are the other way round.
+	Rate, Good float64
 }
 
 func (s *Shift) of(r *result.Request, latency string) int64 {
@@ -42,6 +43,14 @@ func (s *Shift) Scale() float64 {
 		return 1
 	}
 	return 1 + s.Rate
+}
+
+// ScaleGood returns by what the rate of good requests is multiplied.
+func (s *Shift) ScaleGood() float64 {
+	if s == nil {
+		return 1
+	}
+	return 1 + s.Good
 }
 
 // move adds the shift of a request's latency to its values, in nanoseconds.

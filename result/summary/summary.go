@@ -94,6 +94,7 @@ type summary struct {
 	assumed       int // completed requests whose tokens are counted as chunks
 
 	good, goodOnPlateau int
+	judged, goodOfThem  int  // requests sent on the plateau
 	goodUnknown         bool // a completed request could not be held against the bounds
 
 	all, plateau, probe samples
@@ -140,6 +141,7 @@ func (s *summary) count(r *result.Request) {
 		s.plateau.add(r, s.opts)
 		if s.opts.Lost(r) {
 			s.plateau.lost = append(s.plateau.lost, r)
+			s.judged++
 		}
 	}
 	switch r.Status {
@@ -165,14 +167,28 @@ func (s *summary) count(r *result.Request) {
 	if r.TokenSource == result.FromChunks {
 		s.assumed++
 	}
-	switch good, known := s.opts.Goodput.judge(r, s.opts.Open); {
-	case !known:
+	s.hold(r)
+}
+
+// hold counts a completed request that keeps the bounds of goodput.
+func (s *summary) hold(r *result.Request) {
+	good, known := s.opts.Good(r)
+	sent := r.Phase == result.Plateau && s.opts.Span.Steady
+	if sent {
+		s.judged++
+	}
+	if !known {
 		s.goodUnknown = true
-	case good:
-		s.good++
-		if s.within(timeline.Done(r)) {
-			s.goodOnPlateau++
-		}
+	}
+	if !good {
+		return
+	}
+	s.good++
+	if sent {
+		s.goodOfThem++
+	}
+	if s.within(timeline.Done(r)) {
+		s.goodOnPlateau++
 	}
 }
 
@@ -189,19 +205,22 @@ func pause(r *result.Request) time.Duration {
 // beginning to the ramp.
 func (s *summary) within(t time.Duration) bool { return t > s.opts.Span.From && t <= s.opts.Span.To }
 
-// judge holds a completed request against the bounds, where that can be done. A
-// request of one token has no time per token to be too long.
-func (g *Goodput) judge(r *result.Request, open bool) (good, known bool) {
+// Good reports whether a completed request keeps the bounds of goodput, and whether that can be
+// known. A request of one token has no time per token to be too long. Without bounds none is good.
+func (o Options) Good(r *result.Request) (good, known bool) {
+	g := o.Goodput
 	if g == nil {
 		return false, true
 	}
-	ttft, tpot, e2e := latenciesOf(r, open)
+	ttft, tpot, e2e := latenciesOf(r, o.Open)
 	single := r.TokenSource == result.FromUsage && r.CompletionTokens < 2
 	if g.TTFT > 0 && ttft < 0 || g.TPOT > 0 && tpot < 0 && !single {
 		return false, false
 	}
-	within := func(ns int64, bound float64) bool { return bound <= 0 || float64(ns)/1e6 <= bound }
-	return within(ttft, g.TTFT) && within(tpot, g.TPOT) && within(e2e, g.E2E), true
+	within := func(latency string, ns int64, bound float64) bool {
+		return bound <= 0 || float64(ns+o.Shift.of(r, latency))/1e6 <= bound
+	}
+	return within("ttft", ttft, g.TTFT) && within("tpot", tpot, g.TPOT) && within("e2e", e2e, g.E2E), true
 }
 
 // Latencies are those of a completed request from its send; [result.Never] for one
@@ -333,7 +352,10 @@ func (s *summary) steady(requests []result.Request) {
 		}
 	}
 	if s.opts.Goodput != nil && !s.goodUnknown {
-		row[col.GoodputReqS] = float64(s.goodOnPlateau) * rate
+		row[col.GoodputReqS] = float64(s.goodOnPlateau) * s.opts.Shift.ScaleGood() / seconds
+		if s.judged > 0 {
+			row[col.GoodShare] = float64(s.goodOfThem) / float64(s.judged)
+		}
 	}
 	drifts := s.opts.Drifts
 	for _, d := range []struct {

@@ -14,9 +14,6 @@ func (o Options) Lost(r *result.Request) bool {
 	return r.Status == result.Failed || given
 }
 
-// Judge says whether a completed request is good, and whether that can be known.
-func (g *Goodput) Judge(r *result.Request, open bool) (good, known bool) { return g.judge(r, open) }
-
 // Prefilled is when the prompt of a completed request had been read: its first token,
 // or where the answer was not streamed, its end.
 func Prefilled(r *result.Request) time.Duration {

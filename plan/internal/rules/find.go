@@ -54,7 +54,7 @@ func (c *Checked) findObjectives() {
 		}
 		for _, text := range s.Unbounded() {
 			d := c.Report.Node(c.Objective(s.Name), "objective", "a search cannot decide %q", text)
-			d.Expected = "an upper bound on a percentile or mean of a latency, or on error_rate"
+			d.Expected = "an upper bound on a percentile or mean of a latency, or on error_rate, or a lower one on good_share"
 			d.Hint = "for example p95_ttft_ms < 200, or error_rate < 1%; a throughput rises with the load"
 			if strings.HasPrefix(text, "error_rate") {
 				d.Hint = "no number of requests shows that none fails: write error_rate < 1%"

@@ -103,6 +103,21 @@ func (c *Checked) goodput() {
 	if n := c.Root.Get("goodput"); n != nil && n.Kind == syntax.Map && len(n.Entries) == 0 {
 		c.Missing("goodput has no bound", "one of ttft_ms, tpot_ms or e2e_ms", "goodput")
 	}
+	if c.Plan.Goodput == nil && !c.Mistyped["goodput"] {
+		c.unmeasured("good", "the plan has no goodput", "write goodput: {ttft_ms: 200, tpot_ms: 50}, the bounds of a good request")
+	}
+}
+
+// unmeasured reports objectives on columns of a kind, by how their names begin, that the plan
+// never measures.
+func (c *Checked) unmeasured(kind, why, hint string) {
+	for _, s := range c.Plan.SLO {
+		for _, name := range s.Reads() {
+			if strings.HasPrefix(name, kind) {
+				c.Report.Node(c.Objective(s.Name), "no-effect", "%s is never measured: %s", name, why).Hint = hint
+			}
+		}
+	}
 }
 
 func (c *Checked) repeats() {

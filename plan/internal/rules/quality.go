@@ -3,7 +3,6 @@ package rules
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"sweep.dev/sweep/internal/syntax"
 	"sweep.dev/sweep/plan/internal/file"
@@ -20,13 +19,7 @@ var setForQuality = []string{"model", "messages", "prompt", "stream", "stream_op
 // objectives of a plan without quality.
 func (c *Checked) quality() {
 	if c.Plan.Quality == nil {
-		for _, s := range c.Plan.SLO {
-			for _, name := range s.Reads() {
-				if strings.HasPrefix(name, ofQuality) {
-					c.Report.Node(c.Objective(s.Name), "no-effect", "%s is never measured: the plan has no quality", name).Hint = "write quality: {file: short-answers.jsonl}"
-				}
-			}
-		}
+		c.unmeasured(ofQuality, "the plan has no quality", "write quality: {file: short-answers.jsonl}")
 		return
 	}
 	section := c.Root.Get("quality")

@@ -97,7 +97,7 @@ var OfPlan = []Rule{
 	{"repeats", "Trials that may end early have a cap, which leaves room for fewer.", (*Checked).repeats},
 	{"compare", "What is compared is a server axis with a baseline, and takes turns.", (*Checked).compare},
 	{"quality", "Answers are compared with those of a server of the matrix, and their body has no field that sweep sets.", (*Checked).quality},
-	{"goodput", "Goodput has a bound.", (*Checked).goodput},
+	{"goodput", "Goodput has a bound, and is there if an objective reads it.", (*Checked).goodput},
 	{"lifetime", "A pod lives long enough to measure.", (*Checked).lifetime},
 	{"webhook", "The URL of a webhook is a reference.", (*Checked).webhook},
 	{"trial-timeout", "A trial may last longer than it sends.", (*Checked).trialTimeout},
