@@ -34,6 +34,11 @@ func Searches(p *plan.Plan, cells []plan.Cell) []Search {
 		}
 		out = append(out, s)
 	}
+	for i := range out {
+		if share := float64(len(out)); p.Budget != nil { // of the run
+			out[i].Seconds, out[i].USD = p.Budget.MaxTime.Seconds()/share, p.Budget.MaxCost/share
+		}
+	}
 	return out
 }
 

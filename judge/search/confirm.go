@@ -198,17 +198,26 @@ func (t *tier) lengthOf(length int) int {
 	return times
 }
 
-// most returns how long all trials of a level may be together: a quarter of what the search may have,
-// and in any case no more than mostRequests, so that the answer depends little on how long each is.
+// most returns how long all trials of a level may be together: a quarter of what the search may have
+// of trials, of time and of money, and in any case no more than mostRequests, so that the answer
+// depends little on how long each is.
 func (t *tier) most(i int) int {
-	most := t.MaxProbes / 4 * maxTimes
+	most := float64(t.MaxProbes / 4 * maxTimes)
 	for _, o := range t.levels[i].all {
-		if o.Requests > 0 {
-			most = min(most, int(math.Ceil(mostRequests*float64(max(1, o.Times))/float64(o.Requests))))
-			break
+		if o.Requests == 0 {
+			continue
 		}
+		times := float64(max(1, o.Times))
+		most = min(most, math.Ceil(mostRequests*times/float64(o.Requests)))
+		if t.Seconds > 0 && o.Seconds > 0 {
+			most = min(most, t.Seconds/4*times/o.Seconds)
+		}
+		if spent := o.Seconds / 3600 * o.USDPerHour; t.USD > 0 && spent > 0 {
+			most = min(most, t.USD/4*times/spent)
+		}
+		break
 	}
-	return max(t.Trials, most)
+	return max(t.Trials, int(most))
 }
 
 // confidence returns that of a look, of which each device has an equal part.

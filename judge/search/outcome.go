@@ -15,7 +15,7 @@ var atLimit = []finding.Code{finding.ClientCPU, finding.ClientLoop, finding.Clie
 // Of is the outcome of a probe by what was committed of its trial.
 func Of(o *result.Outcome) Outcome {
 	n, _ := o.Row.Number(col.Requests)
-	out := Outcome{State: Failed, Requests: int(n), SLOs: o.SLOs, Seconds: o.Row.Float(col.DurationS)}
+	out := Outcome{State: Failed, Requests: int(n), SLOs: o.SLOs, Seconds: o.Row.Float(col.DurationS), USDPerHour: o.Row.Float(col.USDPerHour)}
 	completed, _ := o.Row.Number(col.Completed)
 	out.Silent = completed == 0
 	if o.StartFailure || o.Row[col.Requests] == nil { // nothing was sent, which says nothing of the load

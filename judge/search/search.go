@@ -20,8 +20,12 @@ type Settings struct {
 	MaxTrials  int                 `json:"max_trials"` // of a level on each device, however long they are
 	// MaxProbes bounds the trials of the whole search, INVALID ones too. A level
 	// may have a quarter of them.
-	MaxProbes int    `json:"max_probes"`
-	Seed      uint64 `json:"seed"` // of the order of trials that confirm
+	MaxProbes int `json:"max_probes"`
+	// Seconds and USD are what the search may take, start-ups aside; 0 is no bound. A level may have
+	// a quarter of each.
+	Seconds float64 `json:"seconds,omitempty"`
+	USD     float64 `json:"usd,omitempty"`
+	Seed    uint64  `json:"seed"` // of the order of trials that confirm
 	// Devices is on how many different devices a load has to be certified; 0 is 1, whichever
 	// that is.
 	Devices int `json:"devices,omitempty"`
@@ -68,9 +72,10 @@ type Outcome struct {
 	SLOs     []result.SLOResult
 	On       string // id of the device, as the column gpu_uuid has it; "" if unknown
 	// Unsettled: the trial was too short to show whether the load had settled.
-	Unsettled bool
-	Silent    bool    // no request was answered
-	Seconds   float64 // of the load; 0 if unknown
+	Unsettled  bool
+	Silent     bool    // no request was answered
+	Seconds    float64 // of the load; 0 if unknown
+	USDPerHour float64 // of the server; 0 if unknown
 }
 
 // measured says whether the outcome has figures of its load.

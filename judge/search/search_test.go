@@ -246,6 +246,42 @@ func TestAnswers_open(t *testing.T) {
 	}
 }
 
+// A level that is not decided takes no more than a quarter of what the search may have of time, and
+// of money.
+func TestAnswers_quarter(t *testing.T) {
+	t.Parallel()
+	longest := func(change func(*Settings)) (most int) {
+		s := settings(1)
+		change(&s)
+		l := limited{capacity: 100, deff: 15, rng: rand.New(rand.NewPCG(1, 2))}
+		_, outcomes := search(s, func(p Probe) Outcome {
+			o := l.probe(s.Levels)(p)
+			o.Seconds, o.USDPerHour = float64(10*p.Times), 36
+			return o
+		})
+		level := map[int]int{}
+		for _, o := range outcomes {
+			if o.Why == Confirm {
+				level[o.Level] += o.Times
+				most = max(most, level[o.Level])
+			}
+		}
+		return most
+	}
+	const quarter = 12
+	if n := longest(func(*Settings) {}); n <= quarter {
+		t.Fatalf("without a budget a level has %d times a trial", n)
+	}
+	for name, change := range map[string]func(*Settings){
+		"time":  func(s *Settings) { s.Seconds = 4 * quarter * 10 },
+		"money": func(s *Settings) { s.USD = 4 * quarter * 0.1 },
+	} {
+		if n := longest(change); n > quarter {
+			t.Errorf("%s: a level has %d times a trial of a search that has %d", name, n, 4*quarter)
+		}
+	}
+}
+
 // A trial that was too short to show whether its load had settled is made longer.
 func TestNext_longer(t *testing.T) {
 	t.Parallel()
