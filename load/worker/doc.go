@@ -16,7 +16,8 @@
 // the token of this client, which is in no argument, file or log: it comes by standard
 // input, or in a pod by the environment. The target is fixed when the coordinator
 // registers. A client whose coordinator goes ends: its standard input ends, or nobody asks
-// anything of it for its lease.
+// anything of it for its lease, also while it sends: a machine that is gone without a word
+// leaves connections that look alive for a quarter of an hour.
 //
 // All clients begin at one moment of the coordinator's clock. The offset of each client's
 // clock is that of the fastest of several round trips, known to within half of it. It moves

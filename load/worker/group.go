@@ -148,6 +148,9 @@ func (r *joint) run(ctx context.Context) (load.Health, error) {
 	}
 	background.Go(func() { r.supervise(ctx, over) })
 	background.Go(func() { r.report(over) })
+	for _, p := range r.parts {
+		background.Go(func() { p.hold(over) })
+	}
 	r.begin(ctx, talk)
 	streams.Wait()
 	end()
@@ -282,6 +285,24 @@ func (p *part) failed() bool {
 	p.joint.mu.Lock()
 	defer p.joint.mu.Unlock()
 	return p.lost != "" || p.err != nil || p.end != nil && p.end.Error != ""
+}
+
+// hold keeps the lease of a client while it sends. One that does not answer is found lost by its
+// stream.
+func (p *part) hold(ctx context.Context) {
+	if p.peer.about.Lease <= 0 {
+		return
+	}
+	t := time.NewTicker(p.peer.about.Lease / 4)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+			_ = p.peer.ask(ctx, http.MethodGet, pathClock, nil, &reading{})
+		}
+	}
 }
 
 // fail takes in that a client is lost, or refuses.

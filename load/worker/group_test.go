@@ -220,10 +220,10 @@ func TestServe_obeysOne(t *testing.T) {
 		{"", pathClock, ``, 401, "token"},
 		{"token 0", pathRun, `{}`, 409, "nobody has registered"},
 		{"token 0", pathRegister, `{"protocol":1}`, 400, "version 1"},
-		{"token 0", pathRegister, `{"protocol":2,"other":1}`, 400, "other"},
-		{"token 0", pathRegister, `{"protocol":2}`, 200, `"pid"`},
-		{"token 0", pathRegister, `{"protocol":2}`, 409, "has a coordinator"},
-		{"token 0", pathRegister, `{"protocol":2,"coordinator":"c"}`, 409, "has a coordinator"},
+		{"token 0", pathRegister, `{"protocol":3,"other":1}`, 400, "other"},
+		{"token 0", pathRegister, `{"protocol":3}`, 200, `"pid"`},
+		{"token 0", pathRegister, `{"protocol":3}`, 409, "has a coordinator"},
+		{"token 0", pathRegister, `{"protocol":3,"coordinator":"c"}`, 409, "has a coordinator"},
 		{"token 0", pathRun, `{"source":{"Shard":{"Index":1,"Of":2}}}`, 400, "this is client 0"},
 		{"token 0", pathRun, `{}`, 422, "neither concurrency nor a pace"},
 		{"token 0", pathBegin, `{"run":7}`, 404, "no run 7"},
@@ -330,6 +330,82 @@ func TestServe_lease(t *testing.T) {
 	}
 	if err := Serve(t.Context(), ln, Config{}); err == nil {
 		t.Error("a client without a token serves")
+	}
+}
+
+// A client that sends ends by its lease when its coordinator is gone without closing its
+// connections, and sends on while it is there.
+func TestServe_leaseWhileItSends(t *testing.T) {
+	t.Parallel()
+	e := loadtest.New(nil)
+	defer e.Close()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	token := secret.New("token", "own")
+	const lease = 2 * time.Second
+	ended := make(chan error, 1)
+	go func() { ended <- Serve(t.Context(), ln, Config{Token: token, Lease: lease}) }()
+	gone := make(chan struct{}) // from then on no byte comes through, and no end
+	var d net.Dialer
+	at := Address{URL: "http://" + ln.Addr().String(), Token: token, Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := d.DialContext(ctx, network, addr)
+		return cutOff{conn, gone}, err
+	}}
+	g := join(t, e.URL, []Address{at})
+	ctx, stop := context.WithCancel(t.Context())
+	var rec loadtest.Kept
+	var sending sync.WaitGroup
+	begun := time.Now()
+	sending.Go(func() {
+		_, _ = g.Run(ctx, Load{Source: closed(4, 1_000_000)}, &rec, load.Options{Anchor: result.NewAnchor()})
+	})
+	defer sending.Wait()
+	defer stop()
+	polltest.Until(t, "it sends for longer than its lease", func() bool { return time.Since(begun) > 2*lease })
+	select {
+	case err := <-ended:
+		t.Fatalf("it ended while its coordinator was there: %v", err)
+	default:
+	}
+	before := e.Stats().Requests
+	polltest.Until(t, "it sends still", func() bool { return e.Stats().Requests > before })
+	close(gone)
+	polltest.Until(t, "it ends by its lease", func() bool {
+		select {
+		case err := <-ended:
+			if !errors.Is(err, errLease) {
+				t.Error(err)
+			}
+			return true
+		default:
+			return false
+		}
+	})
+}
+
+// A cutOff connection loses what is written, and reads nothing more, once it is gone.
+type cutOff struct {
+	net.Conn
+	gone chan struct{}
+}
+
+func (c cutOff) Write(b []byte) (int, error) {
+	select {
+	case <-c.gone:
+		return len(b), nil
+	default:
+		return c.Conn.Write(b)
+	}
+}
+
+func (c cutOff) Close() error {
+	select {
+	case <-c.gone:
+		return nil
+	default:
+		return c.Conn.Close()
 	}
 }
 

@@ -23,7 +23,7 @@ import (
 )
 
 // protocol is the version that both sides must speak.
-const protocol = 2
+const protocol = 3
 
 // The paths of a client's control port. All but the clock and dial are POST.
 const (
@@ -95,6 +95,8 @@ type registration struct {
 type registered struct {
 	PID  int    `json:"pid"`
 	Host string `json:"host"` // equal for clients that share a machine
+	// Lease is how long it lives without a word, also while it sends.
+	Lease time.Duration `json:"lease_ns"`
 }
 
 // A reading is of a client's clocks.

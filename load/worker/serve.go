@@ -96,7 +96,7 @@ type server struct {
 	ctx    context.Context
 	anchor result.Anchor // of all of its instants
 	heard  atomic.Int64  // offset of the last request
-	busy   atomic.Int64  // requests under way
+	busy   atomic.Int64  // requests under way but for runs, during which the coordinator has to speak
 	relays sync.WaitGroup
 
 	mu          sync.Mutex
@@ -185,7 +185,7 @@ func (s *server) register(w http.ResponseWriter, r *http.Request) {
 	}
 	s.registered, s.coordinator, s.target, s.index = true, reg.Coordinator, reg.Target, reg.Index
 	host, _ := os.Hostname() // "" is of no other
-	answer(w, registered{PID: os.Getpid(), Host: host + "/" + procfs.BootID()})
+	answer(w, registered{PID: os.Getpid(), Host: host + "/" + procfs.BootID(), Lease: s.Lease})
 }
 
 func (s *server) clock(w http.ResponseWriter, _ *http.Request) {
@@ -201,6 +201,8 @@ func (s *server) clock(w http.ResponseWriter, _ *http.Request) {
 
 // run sends a load and answers with its records.
 func (s *server) run(w http.ResponseWriter, r *http.Request) {
+	s.busy.Add(-1) // a connection whose other end is gone without a word looks alive for long
+	defer s.busy.Add(1)
 	var o order
 	if !decode(w, r, maxOrder, &o) {
 		return
