@@ -160,6 +160,7 @@ type Listed struct {
 	GPU        string
 	Since      time.Time
 	Expires    time.Time
+	Lease      time.Time // when it ends if no further sign of life comes; zero if that is not known
 	USDPerHour float64
 }
 

@@ -161,7 +161,7 @@ func (b *Backend) List(ctx context.Context, of string) ([]backends.Listed, error
 		}
 		all = append(all, backends.Listed{
 			Ref:   backends.Ref{Kind: Kind, RunID: marks[backends.MarkRun], Pod: marks[backends.MarkPod], ID: o.UID, Name: o.Name.String(), Details: at},
-			Owner: marks[backends.MarkOwner], Status: o.Status, Since: o.Since, Expires: o.Name.Expires,
+			Owner: marks[backends.MarkOwner], Status: o.Status, Since: o.Since, Expires: o.Name.Expires, Lease: o.Ends,
 		})
 	}
 	return all, nil

@@ -85,7 +85,11 @@ func decide(p Pod, s Scope) (Action, string) {
 	case p.Run == RunEnded:
 		return End, "its run is not at work any more"
 	}
-	return Leave, fmt.Sprintf("its run is not visible from here, and it expires in %s: sweep gc --run %s ends it", left, name.Run)
+	ends := "it expires in " + left
+	if alone := p.Lease.Sub(s.Now); !p.Lease.IsZero() && p.Lease.Before(expires) {
+		ends = "without a sign of life of its run it ends in " + humanize.Duration(max(0, alone))
+	}
+	return Leave, fmt.Sprintf("its run is not visible from here, and %s: sweep gc --run %s ends it", ends, name.Run)
 }
 
 // End ends pods, all at once, since each is money. It returns the error of each:
