@@ -80,7 +80,7 @@ var numbers = []string{
 	col.Trial,
 	col.ThroughputTokS,
 	col.RequestThroughput,
-	col.GoodputReqS, col.GoodShare,
+	col.GoodputReqS,
 	col.Requests,
 	col.Completed,
 	col.Failed,
@@ -134,6 +134,7 @@ var numbers = []string{
 // ofSearches are those that are read of a run with searches alone. Go makes a map of more
 // than 112 keys twice as large, and a row of another run has nearly as many.
 var ofSearches = []string{
+	col.GoodShare, // or where an objective has it
 	col.MeanRequestsWaiting,
 	col.MaxRequestsRunning,
 	col.MaxKVCacheUsage,

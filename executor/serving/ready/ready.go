@@ -50,8 +50,8 @@ type Answered struct {
 	Listed []string
 }
 
-// anyModel reports whether the server may know its model by another name than the plan: it is not
-// ours, or the plan says so.
+// anyModel reports whether the server may answer for another model than it is asked for: it is
+// not ours, or the plan says so.
 func (c *Check) anyModel() bool { return c.Given || c.Of.Server.AnyModel }
 
 // Server returns when the engine has answered a completion of one token with
