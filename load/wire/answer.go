@@ -40,15 +40,18 @@ type Answer struct {
 	seen      uint64 // choices, one bit each
 	finished  uint64
 	usage     bool
-	done      bool   // [DONE] has come
-	tokens    int    // chunks with a token
-	deltas    int    // chunks with a token that is not in a message
-	counted   int    // completion tokens by continuous usage so far
-	running   bool   // the usage of a chunk with a token says how many there are so far
-	said      usage  // the last that counts what was written
-	sample    []byte // of a chunk in which no text was found
-	lastUS    int64  // of the last chunk, in whole microseconds since the anchor
-	known     bool   // the tokens of some event are
+	done      bool     // [DONE] has come
+	tokens    int      // chunks with a token
+	deltas    int      // chunks with a token that is not in a message
+	counted   int      // completion tokens by continuous usage so far
+	running   bool     // the usage of a chunk with a token says how many there are so far
+	said      usage    // the last that counts what was written
+	sample    []byte   // of a chunk in which no text was found
+	begin     [16]byte // of the text of output
+	begun     int      // bytes of it
+	plain     int      // bytes of output that stood for themselves
+	lastUS    int64    // of the last chunk, in whole microseconds since the anchor
+	known     bool     // the tokens of some event are
 
 	events int
 	read   int // that brought the last chunk with a token
@@ -127,7 +130,7 @@ func (s *Answer) Event(ev *sse.Event, m Mark) {
 	case c.failed:
 		s.Fail(result.ErrServer, c.failure, m.At)
 	default:
-		if c.whole && s.deltas > 0 {
+		if c.whole && s.deltas > 0 || s.again(&c, data) {
 			c.token, c.output = false, false // all of the answer again
 		}
 		s.chunk(&c, m)
@@ -138,6 +141,24 @@ func (s *Answer) Event(ev *sse.Event, m Mark) {
 			s.say(&c, data, m)
 		}
 	}
+}
+
+// again reports whether a chunk, which data is, has all of the answer again: it is the last, begins
+// as the answer did, and is no shorter. It remembers of the others what that takes.
+func (s *Answer) again(c *chunk, data []byte) bool {
+	if !c.output {
+		return false
+	}
+	text := c.text
+	if text == nil && (c.finish != "" || s.begun < len(s.begin)) {
+		text = []byte(textOf(data)) // seldom, so that it may be decoded
+	}
+	if c.finish != "" && s.begun == len(s.begin) && len(text) >= s.plain && bytes.HasPrefix(text, s.begin[:]) {
+		return true
+	}
+	s.begun += copy(s.begin[s.begun:], text)
+	s.plain += len(c.text)
+	return false
 }
 
 // say keeps the text of a chunk, which data is.

@@ -157,6 +157,36 @@ func TestAnswer_everyChoiceMustFinish(t *testing.T) {
 	}
 }
 
+// A last delta that has all of the answer again is no text: it is neither counted nor kept.
+func TestAnswer_again(t *testing.T) {
+	for last, want := range map[string]struct {
+		tokens int
+		text   string
+	}{
+		`one\nand two, and three`:        {3, "one\nand two, and three"},
+		`one\nand two, and three.`:       {3, "one\nand two, and three"},
+		`one\nand two`:                   {4, "one\nand two, and threeone\nand two"},
+		` One\nand two, and three, four`: {4, "one\nand two, and three One\nand two, and three, four"},
+	} {
+		r := Unsent(&noJob, 0)
+		r.Sent = 0
+		var s Answer
+		s.Begin(&r, false, true)
+		for i, data := range []string{
+			`{"choices":[{"index":0,"delta":{"content":"one\nand"},"finish_reason":null}]}`,
+			`{"choices":[{"index":0,"delta":{"content":" two, "},"finish_reason":null}]}`,
+			`{"choices":[{"index":0,"delta":{"content":"and three"},"finish_reason":null}]}`,
+			`{"choices":[{"index":0,"delta":{"content":"` + last + `"},"finish_reason":"stop"}]}`,
+		} {
+			s.Event(&sse.Event{Data: []byte(data)}, Mark{At: time.Duration(i), After: result.Never, Read: i + 1})
+		}
+		s.Close(io.EOF, 9)
+		if r.Status != result.Completed || r.CompletionTokens != want.tokens || r.Answer != want.text {
+			t.Errorf("%s: %d tokens, %q", last, r.CompletionTokens, r.Answer)
+		}
+	}
+}
+
 func TestAnswer_keepsItsText(t *testing.T) {
 	r := Unsent(&noJob, 0)
 	r.Sent = 0
