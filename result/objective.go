@@ -82,6 +82,10 @@ type SLOPart struct {
 	// Any are the sides of an or, each decided by itself.
 	Any []SLOPart `json:"any,omitempty"`
 
+	// Ends are the part at both ends of where the truth may lie, as far as the client may have moved
+	// it: as if all latencies were the shortest, and the longest. Nil if that changes nothing.
+	Ends []SLOPart `json:"ends,omitempty"`
+
 	// Low and High are the bounds on the share, the mean or the rate.
 	Low  float64 `json:"low,omitempty"`
 	High float64 `json:"high,omitempty"`

@@ -52,8 +52,13 @@ func bound(p *result.SLOPart, confidence float64, decide bool) {
 	for i := range p.Any {
 		bound(&p.Any[i], 1-(1-confidence)/float64(len(p.Any)), decide)
 	}
+	p.Ends = slices.Clone(p.Ends)
+	for i := range p.Ends {
+		bound(&p.Ends[i], confidence, decide)
+	}
 	if decide {
 		settle(p)
+		AtEnds(p)
 	}
 }
 

@@ -179,6 +179,7 @@ func pool(trials []result.SLOPart) result.SLOPart {
 		return p
 	}
 	p.Figure = nil // of one trial
+	p.Ends = endsOf(trials)
 	switch p.Rule {
 	case result.RuleShare:
 		effective, near, squares, known := 0.0, 0.0, 0.0, true
@@ -224,7 +225,35 @@ func pool(trials []result.SLOPart) result.SLOPart {
 		}
 	}
 	settle(&p)
+	AtEnds(&p)
 	return p
+}
+
+// endsOf pools the ends of where the truth of each trial may lie; nil if there is one end.
+func endsOf(trials []result.SLOPart) (ends []result.SLOPart) {
+	if !slices.ContainsFunc(trials, func(t result.SLOPart) bool { return len(t.Ends) > 0 }) {
+		return nil
+	}
+	for side := range 2 {
+		all := slices.Clone(trials)
+		for i, t := range trials {
+			if len(t.Ends) > 0 {
+				all[i] = t.Ends[side]
+			}
+			all[i].Ends = nil
+		}
+		ends = append(ends, pool(all))
+	}
+	return ends
+}
+
+// AtEnds leaves a part undecided that comes to something else at an end of where the truth may lie.
+func AtEnds(p *result.SLOPart) {
+	for _, end := range p.Ends {
+		if p.Verdict != "" && p.Verdict != result.SLOUndecided && end.Verdict != p.Verdict {
+			p.Verdict, p.MoreRequests, p.MoreSeconds = result.SLOUndecided, 0, 0
+		}
+	}
 }
 
 // differ is by how many standard errors the shares of trials scatter more than their values

@@ -234,6 +234,44 @@ func TestPool_moreIsNotHarder(t *testing.T) {
 }
 
 // TestPool_points holds that what has no counts is as bad as its worst trial.
+// What the client may have moved is in the verdict over several trials, and in that of a search.
+func TestPool_ends(t *testing.T) {
+	part := func(over int) result.SLOPart {
+		p := result.SLOPart{Rule: result.RuleShare, Column: "p95_ttft_ms", Op: "<", Limit: 200, Confidence: 0.95, Allowed: 0.05, Requests: 300, N: 300, Over: over, Deff: 1}
+		settleShare(&p)
+		return p
+	}
+	trials := func(n int, ends ...int) (all []result.SLOResult) {
+		for range n {
+			p := part(4)
+			for _, over := range ends {
+				p.Ends = append(p.Ends, part(over))
+			}
+			all = append(all, result.SLOResult{Name: "fast", Parts: []result.SLOPart{p}, Verdict: p.Verdict})
+		}
+		return all
+	}
+	for _, c := range []struct {
+		trials []result.SLOResult
+		want   string
+	}{
+		{trials(3), result.SLOPass},
+		{trials(3, 2, 6), result.SLOPass},
+		{trials(3, 2, 40), result.SLOUndecided},
+		{append(trials(2), trials(1, 4, 60)...), result.SLOUndecided},
+	} {
+		if got := Pool(c.trials); got.Verdict != c.want || (c.want == result.SLOUndecided) != strings.Contains(Why(got), "how late the client was") {
+			t.Errorf("%s, want %s: %s", got.Verdict, c.want, Why(got))
+		}
+		if got := PoolAt(c.trials, 0.95); got.Verdict != c.want {
+			t.Errorf("at 95 %%: %s, want %s: %s", got.Verdict, c.want, Why(got))
+		}
+	}
+	if got := PoolAt(trials(1, 2, 40), 0.9); got.Verdict != result.SLOUndecided {
+		t.Errorf("of one trial: %s", got.Verdict)
+	}
+}
+
 func TestPool_points(t *testing.T) {
 	point := func(verdict string) result.SLOResult {
 		r := result.SLOResult{Name: "clean", Expr: "error_rate == 0", Verdict: verdict, Parts: []result.SLOPart{{Rule: result.RulePoint, Verdict: verdict}}}

@@ -84,6 +84,8 @@ func Say(p result.SLOPart) string {
 		fmt.Fprintf(&b, "; about %s more would decide", humanize.Plural(p.MoreRequests, "request"))
 	case p.MoreSeconds > 0:
 		fmt.Fprintf(&b, "; about %.0f s more would decide", p.MoreSeconds)
+	case len(p.Ends) > 0:
+		b.WriteString("; it depends on how late the client was: measure with a client that has more of its machine")
 	default:
 		b.WriteString("; " + AtLimit)
 	}
