@@ -131,6 +131,10 @@ func table() []Kind {
 			name: "shared_prefix", short: "prefix", key: "load.prompts.shared_prefix", number: func(d *Draft) *float64 { return &d.Load.Prompts.SharedPrefix },
 			doc: "Share of a synthetic prompt that all prompts of a trial begin with.",
 		},
+		{
+			name: "burstiness", short: "burst", key: "load.burstiness", number: func(d *Draft) *float64 { return &d.Load.Burstiness },
+			doc: "Shape of gamma arrivals: 1 is Poisson, 0.25 sends the same requests in bursts.",
+		},
 
 		{name: "args.<argument>", pattern: argAxis, column: "arg_$arg", server: true, kind: Any, doc: "An argument of the engine."},
 		{name: "env.<VARIABLE>", pattern: envAxis, column: "env_$env", server: true, kind: Spelt, doc: "An environment variable of the server."},

@@ -59,6 +59,7 @@ func Places() []Place {
 		{"matrix.max_tokens[]", Here},
 		{"matrix.input_tokens[]", Here},
 		{"matrix.shared_prefix[]", Here},
+		{"matrix.burstiness[]", Here},
 		{"matrix.args.*", Server},
 		{"matrix.env.*", Server},
 		{"matrix.manifest.*", Server},

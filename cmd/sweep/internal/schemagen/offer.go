@@ -32,6 +32,7 @@ var axisExamples = map[string]any{
 	"max_tokens":    []int{64, 256},
 	"input_tokens":  []any{512, "4k"},
 	"shared_prefix": []string{"0%", "50%"},
+	"burstiness":    []any{1, 0.25},
 }
 
 // offerEngines names the built-in engines below the key engines of a plan, each with
