@@ -63,7 +63,10 @@ const floor = 2
 func Judge(e Evidence, b bounds.Bounds) Verdict {
 	v := Verdict{Reasons: hold(&e, b, another)}
 	whole := len(v.Reasons) > 0
-	v.SLOs = e.figures(nil).slos
+	v.SLOs = slices.Clone(e.figures(nil).slos)
+	for i := range v.SLOs { // a trial is judged by several bounds, and each decides for itself
+		v.SLOs[i].Parts = slices.Clone(v.SLOs[i].Parts)
+	}
 
 	bad := map[string]float64{} // INVALID columns, with what share of what is allowed they are off by
 	var blamed []result.Finding
