@@ -302,6 +302,8 @@ func (p planned) cost(t total) string {
 		text = "as long as the trace"
 	case early || p.plan.Repeats.Until != nil:
 		text += " at most"
+	case p.plan.Find != nil:
+		text += ", several times that where loads near the limit are measured longer"
 	}
 	price := roughly(t.usd) + ", " + strings.Join(t.sources, " and ")
 	switch {

@@ -150,8 +150,8 @@ func (s *Answer) again(c *chunk, data []byte) bool {
 		return false
 	}
 	text := c.text
-	if text == nil && (c.finish != "" || s.begun < len(s.begin)) {
-		text = []byte(textOf(data)) // seldom, so that it may be decoded
+	if text == nil && (c.finish != "" || s.tokens < len(s.begin)) {
+		text = []byte(textOf(data)) // decoded, and so of few chunks alone
 	}
 	if c.finish != "" && s.begun == len(s.begin) && len(text) >= s.plain && bytes.HasPrefix(text, s.begin[:]) {
 		return true

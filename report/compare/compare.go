@@ -135,7 +135,7 @@ func By(same func(conclude.Cell) string, base, head Side, o Options) *Comparison
 			continue
 		}
 		if why := invalid(b, h); why != "" {
-			c.leave(h, why+": compared are the figures that are VALID", true)
+			c.leave(h, why+", but for the figures that are VALID", true)
 		}
 		pairs = append(pairs, pair{id: h.Cell.ID, base: b, head: h, noise: o.noiseOf(h), alike: sameConditions(b, h)})
 	}

@@ -527,7 +527,7 @@ cell vllm 1
 			t.Errorf("an INVALID figure is compared: %+v", f)
 		}
 	}
-	if n := got.Holes(); n != 1 || !strings.Contains(strings.Join(got.LeftOut(false), ""), "INVALID (client_lag) in head: compared are the figures that are VALID") {
+	if n := got.Holes(); n != 1 || !strings.Contains(strings.Join(got.LeftOut(false), ""), "INVALID (client_lag) in head, but for the figures that are VALID") {
 		t.Errorf("%d holes: %q", n, got.LeftOut(false))
 	}
 }
