@@ -17,6 +17,9 @@ func madeOf(column string) []string {
 	return nil
 }
 
+// InPart reports whether the row is INVALID in some figures alone: the others may be used.
+func (r Row) InPart() bool { return r[col.Status] == StatusInvalid && r[col.InvalidFigures] != nil }
+
 // Trusted returns the row with its INVALID figures null, and with all that is made of them:
 // what uses a figure looks at this one. A row that is judged as a whole comes back as it is.
 func (r Row) Trusted() Row {

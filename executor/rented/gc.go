@@ -86,8 +86,8 @@ func decide(p Pod, s Scope) (Action, string) {
 		return End, "its run is not at work any more"
 	}
 	ends := "it expires in " + left
-	if alone := p.Lease.Sub(s.Now); !p.Lease.IsZero() && p.Lease.Before(expires) {
-		ends = "without a sign of life of its run it ends in " + humanize.Duration(max(0, alone))
+	if !p.Lease.IsZero() && p.Lease.Before(expires) {
+		ends = "without a sign of life of its run it ends in " + humanize.Duration(max(0, p.Lease.Sub(s.Now)))
 	}
 	return Leave, fmt.Sprintf("its run is not visible from here, and %s: sweep gc --run %s ends it", ends, name.Run)
 }

@@ -43,7 +43,7 @@ func night(rows []result.Row) Night {
 	valid := slices.DeleteFunc(slices.Clone(rows), func(r result.Row) bool { return r[col.Valid] != true })
 	standing := valid
 	if len(valid) == 0 { // what is INVALID in part has figures to use
-		standing = slices.DeleteFunc(slices.Clone(rows), func(r result.Row) bool { return r[col.InvalidFigures] == nil })
+		standing = slices.DeleteFunc(slices.Clone(rows), func(r result.Row) bool { return !r.InPart() })
 	}
 	of := rows[:1]
 	if len(standing) > 0 {

@@ -265,7 +265,7 @@ func incomparable(base, head *conclude.Point) string {
 	return ""
 }
 
-// invalid says on which of two sides no trial is valid, and why; "" if both have one.
+// invalid returns on which of two sides no trial is valid, and why; "" if both have one.
 func invalid(base, head *conclude.Point) string {
 	var why []string
 	for _, side := range []struct {

@@ -53,7 +53,7 @@ func (t Trial) Trusted() Trial {
 
 // inPart reports whether the trial is INVALID in some figures alone.
 func (t Trial) inPart() bool {
-	return t.Outcome != nil && t.Outcome.Row[col.Status] == result.StatusInvalid && t.Outcome.Row[col.InvalidFigures] != nil
+	return t.Outcome != nil && t.Outcome.Row.InPart()
 }
 
 // unneeded says whether the trial was not run because those before it are enough: the

@@ -272,10 +272,7 @@ func (t *Trial) rate(p *result.SLOPart, column string) bool {
 	if !span.Steady || part <= 0 {
 		return false
 	}
-	scale := t.opts.Shift.Scale()
-	if column == col.GoodputReqS {
-		scale = t.opts.Shift.ScaleGood()
-	}
+	scale := t.opts.Shift.Scale(column)
 	series := make([]float64, meanBatches)
 	add := func(at time.Duration, amount float64) {
 		if at > span.From && at <= span.To {

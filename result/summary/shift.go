@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/col"
 )
 
 // A Shift moves figures to one end of where the truth may lie, as far as a client that
@@ -37,20 +38,15 @@ func (s *Shift) rank(latency string) float64 {
 // At returns the rank of a percentile of a latency under the shift, at least 0.
 func (s *Shift) At(latency string, p float64) float64 { return max(0, p+s.rank(latency)) }
 
-// Scale returns by what a rate is multiplied.
-func (s *Shift) Scale() float64 {
-	if s == nil {
+// Scale returns by what the rate of a column is multiplied.
+func (s *Shift) Scale(column string) float64 {
+	switch {
+	case s == nil:
 		return 1
+	case column == col.GoodputReqS:
+		return 1 + s.Good
 	}
 	return 1 + s.Rate
-}
-
-// ScaleGood returns by what the rate of good requests is multiplied.
-func (s *Shift) ScaleGood() float64 {
-	if s == nil {
-		return 1
-	}
-	return 1 + s.Good
 }
 
 // move adds the shift of a request's latency to its values, in nanoseconds.

@@ -342,7 +342,7 @@ func (s *summary) steady(requests []result.Request) {
 	row[col.PlateauS] = seconds
 	row[col.TailS] = (span.Last - span.To).Seconds()
 	row[col.MeanInFlight] = busy.Seconds() / seconds
-	rate := s.opts.Shift.Scale() / seconds
+	rate := s.opts.Shift.Scale(col.ThroughputTokS) / seconds
 	row[col.RequestThroughput] = float64(completed) * rate
 	// A plateau that saw none of the tokens is too short to tell a rate.
 	if !s.output.unknown && (tokens > 0 || s.output.sum == 0) {
@@ -352,7 +352,7 @@ func (s *summary) steady(requests []result.Request) {
 		}
 	}
 	if s.opts.Goodput != nil && !s.goodUnknown {
-		row[col.GoodputReqS] = float64(s.goodOnPlateau) * s.opts.Shift.ScaleGood() / seconds
+		row[col.GoodputReqS] = float64(s.goodOnPlateau) * s.opts.Shift.Scale(col.GoodputReqS) / seconds
 		if s.judged > 0 {
 			row[col.GoodShare] = float64(s.goodOfThem) / float64(s.judged)
 		}
