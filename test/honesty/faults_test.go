@@ -133,34 +133,55 @@ var faults = []fault{
 }
 
 // TestFaults runs each fault with each client, and the same plan without it:
-// the one is flagged for what it is, the other is not flagged for that.
+// the one is flagged for what it is, the other is not flagged for that. The clients
+// take their turns side by side, but for faults that are made of this machine.
 func TestFaults(t *testing.T) {
+	clients := []string{"fast", "std"}
+	runs, passed := make([][]int, len(clients)), make([][]int, len(clients)) // by client and fault
+	for i := range clients {
+		runs[i], passed[i] = make([]int, len(faults)), make([]int, len(faults))
+	}
+	for group, alone := range map[string]bool{"of the machine": true, "of the server": false} {
+		t.Run(group, func(t *testing.T) {
+			for i, client := range clients {
+				t.Run(client, func(t *testing.T) {
+					if !alone {
+						t.Parallel()
+					}
+					seen := controls{}
+					for n, f := range faults {
+						if f.asked != nil && !*f.asked || alone != (f.during != nil) {
+							continue
+						}
+						t.Run(f.name, func(t *testing.T) {
+							runs[i][n]++ // those that -run leaves out are not counted
+							if f.run(t, client, seen); !t.Failed() {
+								passed[i][n]++
+							}
+						})
+					}
+				})
+			}
+		})
+	}
 	ran, flagged := 0, 0
-	for _, f := range faults {
-		if f.asked != nil && !*f.asked {
-			continue
+	for n := range faults {
+		all, good := 0, 0
+		for i := range clients {
+			all, good = all+runs[i][n], good+passed[i][n]
 		}
-		runs, passed := 0, 0 // those that -run leaves out are neither
-		for _, client := range []string{"fast", "std"} {
-			t.Run(client+"/"+f.name, func(t *testing.T) {
-				runs++
-				if f.run(t, client); !t.Failed() {
-					passed++
-				}
-			})
-		}
-		if runs > 0 {
+		if all > 0 {
 			ran++
-		}
-		if runs > 0 && passed == runs {
-			flagged++
+			if good == all {
+				flagged++
+			}
 		}
 	}
 	fmt.Printf("honesty: %d faults, %d flagged\n", ran, flagged)
 }
 
 // run measures until the machine was ours, or the fault is flagged all the same.
-func (f fault) run(t *testing.T, client string) {
+func (f fault) run(t *testing.T, client string, seen controls) {
 	var wrong []string
 	for range *roundsFlag {
 		code, o, others := f.measure(t, client, true)
@@ -173,7 +194,7 @@ func (f fault) run(t *testing.T, client string) {
 		t.Error(w)
 	}
 	if f.where == reason || f.where == remark {
-		f.absent(t, client)
+		f.absent(t, client, seen)
 	}
 }
 
@@ -211,9 +232,9 @@ func (f fault) wrong(code int, o outcome) (out []string) {
 
 // absent fails if the same plan is flagged without the fault. Others on the
 // machine are a fault too: what they cause is measured again.
-func (f fault) absent(t *testing.T, client string) {
+func (f fault) absent(t *testing.T, client string, seen controls) {
 	for range *roundsFlag {
-		o, others := f.control(t, client)
+		o, others := f.control(t, client, seen)
 		if !o.has(f.code) {
 			return
 		}
@@ -223,22 +244,23 @@ func (f fault) absent(t *testing.T, client string) {
 }
 
 // control measures the plan of a fault without it. It is the same for many.
-func (f fault) control(t *testing.T, client string) (outcome, float64) {
-	key := client + strings.Join(f.set, " ")
-	if c, ok := controls[key]; ok && !c.outcome.has(f.code) {
+func (f fault) control(t *testing.T, client string, seen controls) (outcome, float64) {
+	key := strings.Join(f.set, " ")
+	if c, ok := seen[key]; ok && !c.outcome.has(f.code) {
 		return c.outcome, c.others
 	}
 	_, o, others := f.measure(t, client, false)
-	controls[key] = control{o, others}
+	seen[key] = control{o, others}
 	return o, others
 }
+
+// controls are what was measured without a fault with one client, by what the plan sets.
+type controls map[string]control
 
 type control struct {
 	outcome outcome
 	others  float64
 }
-
-var controls = map[string]control{}
 
 const faultPlan = `version: 1
 name: honesty
