@@ -9,6 +9,7 @@ import (
 	"net/http"
 
 	"sweep.dev/sweep/backends/host"
+	"sweep.dev/sweep/collectors/disagg"
 	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/result"
 )
@@ -44,9 +45,9 @@ type Trial struct {
 	// Asked is called for each request to the servers, by several goroutines; may
 	// be nil.
 	Asked func()
-	// DecodeOnly is the share of the requests that decode servers may compute alone, of an
-	// engine that has servers for prompts.
-	DecodeOnly float64
+	// DecodeOnly is what decode servers may compute alone, of an engine that has servers for
+	// prompts.
+	DecodeOnly disagg.Allowed
 	// Clients are the process ids of the measuring client itself.
 	Clients []int
 	// Loaded is closed when the load begins, right after the slowest collector's

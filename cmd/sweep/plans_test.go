@@ -42,7 +42,7 @@ var unmeasured = []string{
 	"error", "error_class", "findings", "good_share", "goodput_req_s", "goodput_req_s_whole", "infinite", "image_digest", "invalid_figures", "invalid_reasons", "model_revision", "request_rate", "reused_from", "why",
 	// Of speculative decoding, and of deployments of several roles.
 	"spec_accept_rate", "spec_accept_length", "max_prefill_bootstrap_queue", "max_prefill_inflight_queue", "max_decode_prealloc_queue",
-	"max_decode_transfer_queue", "mean_kv_transfer_ms", "p95_kv_transfer_ms", "kv_transfer_bytes", "active_endpoints", "transport_up", "transport_errors", "pods", "pod_restarts", "pd", "pd_share", "kv_transfer_tokens", "kv_transfer_failures",
+	"max_decode_transfer_queue", "mean_kv_transfer_ms", "p95_kv_transfer_ms", "kv_transfer_bytes", "active_endpoints", "transport_up", "transport_errors", "pods", "pod_restarts", "pd", "pd_share", "pd_left", "kv_transfer_tokens", "kv_transfer_failures",
 	// vLLM counts no streamed answers, and its log has its output every ten seconds.
 	"server_response_bytes", "server_reported_throughput_tok_s",
 	"gpu_throttle_reasons",

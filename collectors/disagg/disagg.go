@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/bounds"
 )
 
 // Counters are how far each counter went during the load. Nil is one that is not known,
@@ -33,13 +34,47 @@ type Proof struct {
 	// no cache of the decode servers, whichever is less. Nil if neither share of the requests
 	// is known.
 	Share *float64
-	Why   string // the verdict in a clause, with its figures
+	// Left are the requests that the router left to decode servers on purpose, which Share
+	// is not of. Nil if it is not said that it may.
+	Left *int
+	Why  string // the verdict in a clause, with its figures
 }
 
-// Of judges counters. decodeOnly is the share of the requests that may be computed by decode
-// servers alone: some prompts are too short for the router, or in their own cache.
-func Of(c Counters, decodeOnly float64) Proof {
-	p := Proof{Share: share(c)}
+// Allowed is what decode servers may compute themselves in a stack that is as it should be.
+type Allowed struct {
+	Share float64 // of the requests, and of the prompt tokens
+	// Below is the router's threshold in tokens: prompts with fewer of them outside of every
+	// cache are left to decode servers on purpose. They are counted apart, by the router's
+	// decisions, with at most so many computed tokens each. 0 stands for a router that leaves
+	// none to them.
+	Below int
+}
+
+// AllowedBy returns what the bounds of a plan allow.
+func AllowedBy(b bounds.Bounds) Allowed {
+	a := Allowed{Share: b.DecodeOnly}
+	if b.DecodeOnlyBelow != nil {
+		a.Below = *b.DecodeOnlyBelow
+	}
+	return a
+}
+
+// Of judges counters.
+func Of(c Counters, allowed Allowed) Proof {
+	var p Proof
+	if allowed.Below > 0 {
+		if c.Decisions == nil || c.Split == nil {
+			return Proof{Verdict: result.PDUnknown, Why: "the router does not tell how many requests it left to decode servers on purpose"}
+		}
+		left := max(0, *c.Decisions-*c.Split)
+		p.Left = new(int(left))
+		if left > 0 && c.Decoded != nil && *c.Decoded <= left {
+			p.Verdict, p.Why = result.PDUnknown, fmt.Sprintf("the router left all of %.0f requests to decode servers", *c.Decoded)
+			return p
+		}
+		c = c.without(left, float64(allowed.Below))
+	}
+	p.Share = share(c)
 	tokens := tokenShare(c)
 	moved := positive(c.Tokens) || positive(c.Bytes)
 	told := c.Tokens != nil || c.Bytes != nil
@@ -60,17 +95,31 @@ func Of(c Counters, decodeOnly float64) Proof {
 		return say(result.PDUnknown, "KV caches were moved, and for which share of the requests is not known")
 	case positive(c.Failures):
 		return say(result.PDPartial, "%.0f transfers of KV caches failed, and %.0f %% of the requests went through prefill", *c.Failures, 100**p.Share)
-	case *p.Share < 1-decodeOnly-rounding:
+	case *p.Share < 1-allowed.Share-rounding:
 		return say(result.PDPartial, "%.0f %% of the requests went through prefill", 100**p.Share)
 	case tokens == nil:
 		return say(result.PDProven, "%.0f %% of the requests went through prefill, and KV caches were moved, of how many tokens is not known", 100**p.Share)
 	}
 	requests := *p.Share
 	p.Share = new(min(requests, *tokens))
-	if *tokens < 1-decodeOnly-rounding {
+	if *tokens < 1-allowed.Share-rounding {
 		return say(result.PDPartial, "%.0f %% of the requests went through prefill, and the KV caches of %.0f %% of their prompt tokens were moved: the decode servers computed the others", 100*requests, 100**tokens)
 	}
 	return say(result.PDProven, "%.0f %% of the requests went through prefill, and the KV caches of %.0f %% of their prompt tokens were moved", 100*requests, 100**tokens)
+}
+
+// without returns c of all requests but those that the router left to decode servers, which
+// computed up to a number of tokens each.
+func (c Counters) without(left, tokens float64) Counters {
+	fewer := func(v *float64, n float64) *float64 {
+		if v == nil {
+			return nil
+		}
+		return new(max(0, *v-n))
+	}
+	c.Decoded, c.Decisions = fewer(c.Decoded, left), c.Split
+	c.Prompts = fewer(c.Prompts, left*tokens)
+	return c
 }
 
 // block is how many tokens of a prompt a decode server may compute though its cache was moved:

@@ -10,8 +10,8 @@ import (
 )
 
 // disaggregated judges whether an engine that has servers for both prefilled and decoded
-// apart, but for a share that may be decoded alone; false of any other engine.
-func disaggregated(p *engine.Profile, sources []*quantities.Source, decodeOnly float64) (disagg.Proof, bool) {
+// apart, but for what may be decoded alone; false of any other engine.
+func disaggregated(p *engine.Profile, sources []*quantities.Source, allowed disagg.Allowed) (disagg.Proof, bool) {
 	if !p.Disaggregated() {
 		return disagg.Proof{}, false
 	}
@@ -32,23 +32,26 @@ func disaggregated(p *engine.Profile, sources []*quantities.Source, decodeOnly f
 			c.Decisions, c.Split = n, gained(r.Name, engine.PDSplit)
 		}
 	}
-	return disagg.Of(c, decodeOnly), true
+	return disagg.Of(c, allowed), true
 }
 
 // prove fills in whether the servers prefilled and decoded apart, and finds that they did
 // not, or that nothing tells it.
-func prove(row result.Row, p *engine.Profile, servers []*server, decodeOnly float64) (all []result.Finding) {
+func prove(row result.Row, p *engine.Profile, servers []*server, allowed disagg.Allowed) (all []result.Finding) {
 	var sources []*quantities.Source
 	for _, one := range servers {
 		sources = append(sources, &one.Source)
 	}
-	proof, ok := disaggregated(p, sources, decodeOnly)
+	proof, ok := disaggregated(p, sources, allowed)
 	if !ok {
 		return nil
 	}
 	row[col.PD] = proof.Verdict
 	if proof.Share != nil {
 		row[col.PDShare] = *proof.Share
+	}
+	if proof.Left != nil {
+		row[col.PDLeft] = int64(*proof.Left)
 	}
 	for verdict, code := range map[string]finding.Code{result.PDAbsent: finding.PDAbsent, result.PDPartial: finding.PDPartial, result.PDUnknown: finding.PDUnknown} {
 		if proof.Verdict == verdict {

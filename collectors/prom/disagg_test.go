@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"sweep.dev/sweep/collectors/disagg"
 	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/internal/recordtest"
 	"sweep.dev/sweep/result"
@@ -29,6 +30,7 @@ func recordedVLLM(t *testing.T, values map[string]float64) string {
 const (
 	finishedSeries = `vllm:request_success_total\{[^}]*finished_reason="length"[^}]*\}`
 	receivedSeries = `vllm:prompt_tokens_by_source_total\{[^}]*source="external_kv_transfer"[^}]*\}`
+	promptSeries   = `vllm:prompt_tokens_total\{[^}]*\}`
 	cachedSeries   = `vllm:external_prefix_cache_hits_total\{[^}]*\}`
 )
 
@@ -81,7 +83,7 @@ func TestDisaggregated(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			row := makeRow(p, tt.servers)
-			found := prove(row, p, tt.servers, 0.05)
+			found := prove(row, p, tt.servers, disagg.Allowed{Share: 0.05})
 			checkRow(t, row, tt.want)
 			// All but a proof is a finding, with the reason.
 			if proven := row["pd"] == "proven"; proven != (len(found) == 0) || !proven && (found[0].Code.String() != "pd_"+row["pd"].(string) || found[0].Text == "") {
@@ -91,7 +93,32 @@ func TestDisaggregated(t *testing.T) {
 	}
 	one := []*server{vllm("server", 1, 1)}
 	row := makeRow(profile(t, "vllm"), one)
-	if prove(row, profile(t, "vllm"), one, 0.05); row["pd"] != nil {
+	if prove(row, profile(t, "vllm"), one, disagg.Allowed{Share: 0.05}); row["pd"] != nil {
 		t.Errorf("a server of one role: %v", row["pd"])
 	}
+}
+
+// A router that leaves short prompts to decode servers counts them, and they are apart.
+func TestDisaggregated_left(t *testing.T) {
+	p := profile(t, "llm-d")
+	page := func(finished, received, prompts float64) string {
+		return recordedVLLM(t, map[string]float64{finishedSeries: finished, receivedSeries: received, cachedSeries: received, promptSeries: prompts})
+	}
+	decisions := func(split, all int) string {
+		const name = "llm_d_epp_disagg_decision_total"
+		return name + `{decision_type="prefill-decode"} ` + strconv.Itoa(split) + "\n" + name + `{decision_type="decode-only"} ` + strconv.Itoa(all-split) + "\n"
+	}
+	servers := []*server{
+		seen(t, "prefill", engine.TierEngine, p.MetricsOf("prefill"), page(5, 0, 0), page(45, 0, 80_000)),
+		seen(t, "decode", engine.TierEngine, p.MetricsOf("decode"), page(5, 0, 1_000), page(105, 80_000, 84_000)),
+		seen(t, "epp", engine.TierRouter, p.MetricsOf("epp"), decisions(3, 5), decisions(43, 105)),
+	}
+	row := makeRow(p, servers)
+	if found := prove(row, p, servers, disagg.Allowed{Share: 0.05, Below: 64}); len(found) > 0 {
+		t.Errorf("a threshold of 64: %+v", found)
+	}
+	checkRow(t, row, result.Row{"pd": "proven", "pd_share": 1.0, "pd_left": int64(60)})
+	row = makeRow(p, servers)
+	prove(row, p, servers, disagg.Allowed{Share: 0.05})
+	checkRow(t, row, result.Row{"pd": "partial", "pd_share": 0.4, "pd_left": nil})
 }

@@ -178,7 +178,7 @@ func TestRow_registry(t *testing.T) {
 			}
 		}
 	}
-	const once = 2 // of prefill and decode together
+	const once = 3 // of prefill and decode together
 	if n := len(emptyRow(roles("a"))); 3*(n-once) != len(row)-once {
 		t.Errorf("a single role has %d columns, two have %d", n, len(row))
 	}

@@ -108,7 +108,7 @@ func emptyRow(p *engine.Profile) result.Row {
 			row[inRole(role, c.lines)], row[inRole(role, c.names)] = nil, nil
 		}
 	}
-	row[col.PD], row[col.PDShare] = nil, nil
+	row[col.PD], row[col.PDShare], row[col.PDLeft] = nil, nil, nil
 	return row
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/collectors"
+	"sweep.dev/sweep/collectors/disagg"
 	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/executor/serving"
 	"sweep.dev/sweep/result"
@@ -43,8 +44,8 @@ type Config struct {
 	Anchor     result.Anchor
 	Asked      func() // called for each request to the servers, by several goroutines
 	Sink       *Sink
-	DecodeOnly float64 // see [collectors.Trial]
-	Clients    []int   // ids of the processes that send the load
+	DecodeOnly disagg.Allowed // see [collectors.Trial]
+	Clients    []int          // ids of the processes that send the load
 }
 
 // safely turns a panic of a collector into an error: it must not harm the

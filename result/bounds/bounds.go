@@ -39,6 +39,9 @@ type Bounds struct {
 	// Of the requests to an engine that has servers for prompts. Some prompts are too
 	// short for its router, or in the decode server's own cache.
 	DecodeOnly float64 `yaml:"max_decode_only" doc:"Largest share of the requests, and of the prompt tokens, that the decode servers may compute themselves, for pd to be proven." default:"5%" min:"0" max:"1" unit:"ratio" example:"50%"`
+	// Of prompts that no cache has. A router's threshold, and not a bound of this tool: what
+	// it leaves to decode servers by its own decision is counted apart.
+	DecodeOnlyBelow *int `yaml:"decode_only_below" doc:"Threshold of a router that leaves prompts with fewer tokens outside of every cache to decode servers on purpose. The requests that it counts so are not held against pd, with at most so many tokens each." default:"none; all prompts are for prefill servers" min:"0" max:"1000000" unit:"tokens" example:"256"`
 	// Of the tokens that the server made or read in the trial. Such load is part of every
 	// latency.
 	ForeignLoad float64 `yaml:"max_foreign_load" doc:"Largest share of the server's output or prompt tokens that may be of requests of others." default:"5%" min:"0" max:"1" unit:"ratio" example:"20%"`

@@ -393,6 +393,7 @@ const (
 	MetricNamesDynamo            = "metric_names_dynamo"
 	PD                           = "pd"
 	PDShare                      = "pd_share"
+	PDLeft                       = "pd_left"
 	MeanGPUUtil                  = "mean_gpu_util"
 	MaxGPUUtil                   = "max_gpu_util"
 	MaxGPUMemoryUsedBytes        = "max_gpu_memory_used_bytes"

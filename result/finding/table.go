@@ -244,7 +244,7 @@ var reasons = []Fact{
 	},
 	{
 		PDPartial, "the servers that decode computed a part of the prompts themselves",
-		"more than `max_decode_only` of the requests or of the prompt tokens, or transfers of KV caches failed: the row is of a mixture; the column `pd_share` has the part that went through prefill",
+		"more than `max_decode_only` of the requests or of the prompt tokens (without those that `decode_only_below` counts apart), or transfers of KV caches failed: the row is of a mixture; the column `pd_share` has the part that went through prefill",
 		"send prompts above the router's threshold, with `cache_bust: true`; raise `max_decode_only` if the router decides so on purpose",
 	},
 	{
