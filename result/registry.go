@@ -57,7 +57,7 @@ func identity() []Column {
 		nullable("subject_digest", String, "", "Hash of what was measured: the engine with its image, fixed arguments and environment, the backend, and the image digest, engine version and model revision that were seen; null if no server became ready."),
 		required("trial", Int, "", "Which of the plan's repeats this is, from 1."),
 		required("attempt", Int, "", "Which try at the trial this is, from 1."),
-		nullable("why", String, "", "Why the trial was run, in a plan with find, which chose it: find (a search looks for the load) or confirm (a fresh trial of a load). Null in other plans, and of a trial that was not run."),
+		nullable("why", String, "", "Why the trial was run, in a plan with find, which chose it: find (a search looks for the load), confirm (a fresh trial of a load) or close (a trial of a certified load at the end of the search). Null in other plans, and of a trial that was not run."),
 		nullable("started_at", Timestamp, "", "When the trial began, by the wall clock."),
 		nullable("finished_at", Timestamp, "", "When the trial was over, by the wall clock."),
 		required("backend", String, "", "Kind of the backend that ran the server."),

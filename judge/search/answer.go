@@ -19,7 +19,13 @@ const (
 	ServerFails = "server_failed" // the server fails at the lowest level
 	NotMeasured = "invalid"       // three trials in a row of a level that was needed were INVALID
 	ServerGone  = "server_gone"   // the server answered nothing, not even at a load that it had carried
+	Changed     = "changed"       // a load was certified, and missed at the end of the search
 )
+
+// Reasons returns all of them.
+func Reasons() []string {
+	return []string{Certified, AboveRange, BelowRange, Client, Budget, NotMonotone, TooNoisy, ServerFails, NotMeasured, ServerGone, Changed}
+}
 
 // An Answer is what a search found for one objective.
 type Answer struct {

@@ -35,6 +35,7 @@ type Settings struct {
 const (
 	Find    = "find"    // to find where the objectives are first missed
 	Confirm = "confirm" // to bound the share over the limit, with no part in the choice of its level
+	Close   = "close"   // to see at the end of the search whether a certified load is still carried
 )
 
 // A Probe is a trial to run.
@@ -92,7 +93,10 @@ func Next(s Settings, outcomes []Outcome) (next Probe, ok bool) {
 	if len(outcomes) >= s.MaxProbes || gone(outcomes) {
 		return Probe{}, false
 	}
-	_, next, ok = walk(s, outcomes, false)
+	answers, next, ok := walk(s, outcomes, false)
+	if !ok {
+		return closing(s, outcomes, answers)
+	}
 	if level, doubt := doubted(outcomes); ok && doubt {
 		last := outcomes[len(outcomes)-1]
 		next = Probe{Level: level, Trial: 1, Why: Find, Device: last.Device, Times: 1}
@@ -162,6 +166,7 @@ func Answers(s Settings, outcomes []Outcome) []Answer {
 		carried = outcomes[:len(outcomes)-silent(outcomes)]
 	}
 	answers, _, _ := walk(s, carried, true)
+	refuse(s, outcomes, answers)
 	for i := range answers {
 		if answers[i].Reason == Budget && left {
 			answers[i].Reason = ServerGone
@@ -323,7 +328,7 @@ func newTier(s Settings, name string, device int, on []string, outcomes []Outcom
 				t.top = min(t.top, o.Level-1)
 			}
 		}
-		if o.Device != device || !t.counts(o) {
+		if o.Device != device || o.Why == Close || !t.counts(o) {
 			continue
 		}
 		switch o.State {

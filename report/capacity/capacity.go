@@ -289,7 +289,7 @@ func Columns(run *report.Run) []result.Column {
 		core(openFrom, result.Float, "", "The least load above the capacity and below fails_at that nothing decides; null if there is none."),
 		core(openTo, result.Float, "", "The greatest of them."),
 		core(more, result.Int, "requests", "Further requests at open_from that are likely to decide it; null if nobody knows."),
-		core(reason, result.String, "", "Why the search ended: certified, above_range, below_range, client_bound, budget, not_monotone, too_noisy, server_failed, server_gone or invalid; null if it has not."),
+		core(reason, result.String, "", "Why the search ended: "+strings.Join(search.Reasons(), ", ")+"; null if it has not."),
 		core(confidence, result.Float, "ratio", "The chance that the objective holds at the capacity."),
 	)
 	for _, f := range figures {

@@ -3,6 +3,7 @@ package capacity
 import (
 	"fmt"
 	"strconv"
+	"slices"
 	"strings"
 	"time"
 
@@ -85,6 +86,8 @@ func (a *Answer) said() string {
 			return fmt.Sprintf("%s certified on %d of %d devices before the budget ended the search", capacity, len(a.Devices), a.Of.Devices)
 		}
 		return fmt.Sprintf("not decided: the budget has ended the search, between %s and %s", low, high)
+	case search.Changed:
+		return "none certified: the load that was certified was missed in two trials at the end of the search, so the server had changed; warm it up longer, and look at what else uses its GPU"
 	case search.ServerGone:
 		if capacity != "" {
 			return capacity + " certified; then the server was gone, not even its least load was answered"
@@ -100,7 +103,7 @@ func (a *Answer) said() string {
 // between is what is known of the loads above the certified one, with what would decide the
 // least of them that is open; "" if all are decided.
 func (a *Answer) between() string {
-	if a.OpenFrom == nil || len(a.Of.Outcomes) == 0 || a.Reason == search.BelowRange || a.Reason == search.ServerFails {
+	if a.OpenFrom == nil || len(a.Of.Outcomes) == 0 || slices.Contains([]string{search.BelowRange, search.ServerFails, search.Changed}, a.Reason) {
 		return ""
 	}
 	var known []string
