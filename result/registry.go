@@ -371,7 +371,7 @@ func disaggregation() []Column {
 	return []Column{
 		nullable("pd", String, "", "Whether prompts were computed by prefill servers and their KV caches moved to decode servers, by the servers' counters over the trial: proven (for all requests, and for all prompt tokens if that is known, but `max_decode_only` of `validity`), partial, absent or unknown. Null of an engine that does not have both roles."),
 		nullable("pd_share", Float, "ratio", "Requests that ended at prefill servers / those that ended at decode servers, at most 1; where that is not known, by the decisions of the router. If fewer of the prompt tokens that the decode servers did not have in their own cache were moved there, the share of those. Without the requests of `pd_left`."),
-		nullable("pd_left", Int, "requests", "Requests that the router left to decode servers on purpose, by its own counter, where `decode_only_below` of `validity` says that it may. Null where it does not, or where the router does not tell."),
+		nullable("pd_left", Int, "requests", "Requests that the router left to decode servers on purpose, by its own counter, where `decode_only_below` of `validity` says that it may. Null if it does not, or if the router does not tell."),
 	}
 }
 

@@ -59,6 +59,7 @@ func TestDelete_orphans(t *testing.T) {
 	delete(orphan["metadata"].(map[string]any), "ownerReferences")
 	theirs := pod(o, "theirs")
 	theirs["metadata"].(map[string]any)["labels"] = map[string]any{}
+	delete(theirs["metadata"].(map[string]any), "ownerReferences") // the cluster deletes what lost its owner
 	f.Put("/api/v1/namespaces/ns/pods/orphan", orphan)
 	f.Put("/api/v1/namespaces/ns/pods/theirs", theirs)
 	f.Remove(jobs + "/" + o.Name.String())
