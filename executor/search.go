@@ -50,6 +50,11 @@ func (s *Search) Key(p search.Probe) rundir.Key {
 // Load is the load of a probe.
 func (s *Search) Load(p search.Probe) plan.Load { return s.Cells[p.Level].Load.Longer(p.Times) }
 
+// Server returns one to rehearse the search on.
+func (s *Search) Server(edge int, hard bool) search.Server {
+	return search.Server{Edge: edge, Hard: hard, Requests: s.Cells[0].Load.Requests}
+}
+
 // A hunt is a search in progress. All that it knows are the outcomes of trials, so that
 // one that goes on asks for the same trials as one that was never interrupted.
 type hunt struct {
@@ -189,7 +194,7 @@ func (r *run) expected() int {
 	n := 0
 	for _, d := range r.all {
 		for _, h := range d.hunts {
-			n += len(search.Rehearse(h.Settings, len(h.Levels)/2, true))
+			n += len(search.Rehearse(h.Settings, h.Server(len(h.Levels)/2, false)))
 		}
 	}
 	return n

@@ -13,7 +13,6 @@ import (
 	"sweep.dev/sweep/judge/search"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/plan/planfile"
-	"sweep.dev/sweep/result"
 )
 
 // hunt is a plan with one search, of a model on some devices.
@@ -75,19 +74,6 @@ func TestEstimate_fingerprint(t *testing.T) {
 	}
 }
 
-// ended is how a probe ends on a server that keeps the objectives below edge.
-func ended(s executor.Search, p search.Probe, edge int) search.Outcome {
-	o := search.Outcome{Probe: p, State: search.Measured, On: fmt.Sprint(p.Device)}
-	part := result.SLOPart{Rule: result.RuleShare, Allowed: 0.05, N: 400, Requests: 400, Deff: 1, Verdict: result.SLOUndecided}
-	if p.Level >= edge {
-		part.Over = part.N
-	}
-	for _, name := range s.Objectives {
-		o.SLOs = append(o.SLOs, result.SLOResult{Name: name, Verdict: result.SLOUndecided, Parts: []result.SLOPart{part}})
-	}
-	return o
-}
-
 // What is quoted of a search that goes on is, after each of its trials, the mean of what is
 // left over all capacities that give the same trials so far, and the devices that it is done
 // with need no launch. It never takes longer than the most.
@@ -104,7 +90,7 @@ func TestEstimateLeft_search(t *testing.T) {
 		}
 		states := map[string]*left{} // by what has ended
 		for edge := 1; edge <= len(s.Levels); edge++ {
-			probes := search.Rehearse(s.Settings, edge, true)
+			probes := search.Rehearse(s.Settings, s.Server(edge, false))
 			var done []search.Outcome
 			key := ""
 			for i, next := range probes {
@@ -123,7 +109,7 @@ func TestEstimateLeft_search(t *testing.T) {
 				if one.got.longer < one.got.starts+trials {
 					t.Errorf("%d devices, capacity %d, after %d trials: at most %s, and it takes %s", devices, edge, i, one.got.longer, one.got.starts+trials)
 				}
-				done = append(slices.Clone(done), ended(s, next, edge))
+				done = append(slices.Clone(done), s.Server(edge, false).Ends(s.Settings, next))
 				key += fmt.Sprintf(" %d:%t", next.Level, next.Level < edge)
 			}
 		}
@@ -145,10 +131,10 @@ func TestEstimateLeft_again(t *testing.T) {
 	p, d := deploymentOf(t, hunt("sweep/tiny", 1))
 	s := executor.Searches(p, d.Cells)[0]
 	const edge, again = 3, 2
-	probes := search.Rehearse(s.Settings, edge, true)
+	probes := search.Rehearse(s.Settings, s.Server(edge, false))
 	var done []search.Outcome
 	for _, p := range probes[:again] {
-		done = append(done, ended(s, p, edge))
+		done = append(done, s.Server(edge, false).Ends(s.Settings, p))
 	}
 	kept := func(p search.Probe) bool {
 		return slices.ContainsFunc(probes[again+1:], func(k search.Probe) bool { return k.Level == p.Level && k.Trial == p.Trial })

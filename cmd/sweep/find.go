@@ -83,8 +83,8 @@ func estimateSearch(s executor.Search, done soFar, scale float64) (e searchEstim
 	n := min(looked, high-low)
 	for i := range n {
 		edge := low + (i+1)*(high-low)/n
-		probes, took := done.left(s, edge, true, scale)
-		most, longer := done.left(s, edge, false, scale)
+		probes, took := done.left(s, edge, false, scale)
+		most, longer := done.left(s, edge, true, scale)
 		sum, e.took = sum+probes, e.took+took
 		e.most, e.longer = max(e.most, most), max(e.longer, longer)
 	}
@@ -154,7 +154,7 @@ func (s *searching) left(done int) (total int, seconds float64) {
 			continue
 		}
 		low, high := search.Edges(s.all[i].Settings, outcomes)
-		n, took := soFar{outcomes: outcomes}.left(s.all[i], (low+high+1)/2, true, s.scale)
+		n, took := soFar{outcomes: outcomes}.left(s.all[i], (low+high+1)/2, false, s.scale)
 		total, seconds = total+n, seconds+took.Seconds()
 	}
 	return max(1, total), seconds
@@ -162,8 +162,8 @@ func (s *searching) left(done int) (total int, seconds float64) {
 
 // left is how many trials of a search are left, and how long they take, if its server keeps every
 // objective below an edge.
-func (d soFar) left(s executor.Search, edge int, sure bool, scale float64) (n int, took time.Duration) {
-	for _, p := range search.RehearseFrom(s.Settings, d.outcomes, edge, sure) {
+func (d soFar) left(s executor.Search, edge int, hard bool, scale float64) (n int, took time.Duration) {
+	for _, p := range search.RehearseFrom(s.Settings, d.outcomes, s.Server(edge, hard)) {
 		if d.kept == nil || !d.kept(p) {
 			n, took = n+1, took+trialEstimate(s.Cells[p.Level].Server, s.Load(p), scale)
 		}
@@ -291,6 +291,33 @@ func (p planned) searches(page *draw.Document, servers []server) {
 		row(launches, s.about.launches, s.about.starts, s.about.mostLaunches, s.about.mostStarts)
 	}
 	page.Rows(rows...)
+}
+
+// confidences returns what all searches take by the confidence that they end with; "" without any.
+func (p planned) confidences(servers []server) string {
+	if p.plan.Find == nil {
+		return ""
+	}
+	var parts []string
+	for _, confidence := range []float64{0.9, 0.95, 0.99} {
+		took, cost, known := time.Duration(0), 0.0, true
+		for _, s := range servers {
+			if s.skipped {
+				continue
+			}
+			for _, one := range executor.Searches(p.plan, s.of.Cells) {
+				one.Confidence = confidence
+				took1 := estimateSearch(one, soFar{}, p.plugins.traits().scale).took
+				took, cost, known = took+took1, cost+s.price.USDPerHour*took1.Hours(), known && s.price.Known
+			}
+		}
+		text := fmt.Sprintf("%.0f %% %s", 100*confidence, humanize.Duration(took))
+		if known {
+			text += " and $" + humanize.Price(cost)
+		}
+		parts = append(parts, text)
+	}
+	return "by find.confidence: " + strings.Join(parts, ", ")
 }
 
 // searchExit is how the searches of a run ended: the exit code.

@@ -78,7 +78,7 @@ func (a *app) planText(ctx context.Context, c *cli.Command, p planned) error {
 		p.searches(page, servers)
 		p.beyond(page)
 	}
-	for _, text := range []string{a.clientsText(p), p.budget(sum, servers), sampleAdvice(p.plan), p.cost(sum)} {
+	for _, text := range []string{a.clientsText(p), p.confidences(servers), p.budget(sum, servers), sampleAdvice(p.plan), p.cost(sum)} {
 		if text != "" {
 			page.Text("  " + text)
 		}
@@ -303,7 +303,7 @@ func (p planned) cost(t total) string {
 	case early || p.plan.Repeats.Until != nil:
 		text += " at most"
 	case p.plan.Find != nil:
-		text += ", several times that where loads near the limit are measured longer"
+		text += ", a third or three times that by how much its requests fare alike"
 	}
 	price := roughly(t.usd) + ", " + strings.Join(t.sources, " and ")
 	switch {

@@ -132,9 +132,9 @@ func TestDevices_one(t *testing.T) {
 func TestRehearse_devices(t *testing.T) {
 	t.Parallel()
 	s := settings(1)
-	one := len(Rehearse(s, 30, true))
+	one := len(Rehearse(s, Server{Edge: 30}))
 	s.Devices = 3
-	three := Rehearse(s, 30, true)
+	three := Rehearse(s, Server{Edge: 30})
 	if got := three[len(three)-1].Device; got != 2 || len(three) < one+2*s.Trials+2 {
 		t.Errorf("%d trials on %d devices, %d on one", len(three), got+1, one)
 	}

@@ -1,25 +1,43 @@
 package search
 
 import (
+	"cmp"
 	"fmt"
+	"math"
 	"slices"
 
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/objective"
 )
 
-// Rehearse is a search of a server that keeps every objective on the levels below edge
-// and on none from there on, the probes in their order. Each level of a sure one is
-// certified at the first look; of another one with all that it may have, and only two levels
-// below that which the first stage has found. Trials that are not run because
-// of their device are left out.
-func Rehearse(s Settings, edge int, sure bool) []Probe { return RehearseFrom(s, nil, edge, sure) }
+// A Server is one that a search is rehearsed on.
+type Server struct {
+	Edge     int // it keeps every objective on the levels below this, and on none from there on
+	Requests int // of a trial of the plan; 0 stands for 300
+	// Hard is a server whose levels are certified with all that each may have, and only two below
+	// that which the first stage has found. Of another one the share of requests over a limit is
+	// the allowed one at the edge and grows with the load as steeply as [steepness] says, and as
+	// many requests as [alike] say as much as one.
+	Hard bool
+}
 
-// RehearseFrom is [Rehearse] of what is left of a search after some outcomes. A sure one goes on
-// on the devices that it has had, and another one on others, as a new launch may.
-func RehearseFrom(s Settings, done []Outcome, edge int, sure bool) []Probe {
+// What is expected of a server that is not known: the share of requests over a limit is logistic
+// in the logarithm of the load, and requests of a trial fare alike. With these a search takes
+// about what searches of the batching engine in docs/statistics.md take.
+const (
+	steepness = 8.0
+	alike     = 20.0
+)
+
+// Rehearse returns the probes of a search in their order. Trials that are not run because of
+// their device are left out.
+func Rehearse(s Settings, server Server) []Probe { return RehearseFrom(s, nil, server) }
+
+// RehearseFrom is [Rehearse] of what is left of a search after some outcomes. One goes on on the
+// devices that it has had, and a hard one on others, as a new launch may.
+func RehearseFrom(s Settings, done []Outcome, server Server) []Probe {
 	on := make(map[int]string, max(1, s.Devices))
-	if sure {
+	if !server.Hard {
 		for device, id := range devices(s, done) {
 			on[device] = id
 		}
@@ -33,7 +51,7 @@ func RehearseFrom(s Settings, done []Outcome, edge int, sure bool) []Probe {
 		if !ok {
 			return probes
 		}
-		o := rehearsed(s, p, edge, sure)
+		o := server.Ends(s, p)
 		if id := on[p.Device]; id != "" {
 			o.On = id
 		}
@@ -86,20 +104,29 @@ func keptBy(o Outcome, name string) (kept, known bool) {
 	return false, false
 }
 
-// rehearsed is how a probe of a rehearsal ends. Its objective has one part, which all
-// values keep or none.
-func rehearsed(s Settings, p Probe, edge int, sure bool) Outcome {
-	const n, allowed = 400, 0.05
-	over := 0
+// Ends returns how a probe of a rehearsal ends. Its objective has one part.
+func (v Server) Ends(s Settings, p Probe) Outcome {
+	const allowed = 0.05
+	n := cmp.Or(v.Requests, 300) * max(1, p.Times)
+	part := result.SLOPart{Rule: result.RuleShare, Allowed: allowed, N: n, Requests: n, Deff: alike, Verdict: result.SLOUndecided}
 	switch {
-	case p.Level >= edge && (sure || p.Why == Find):
-		over = n
-	case !sure && p.Why == Confirm && p.Level >= edge-2:
-		over = n * allowed // which no number of trials decides
+	case v.Hard && p.Why == Find && p.Level >= v.Edge:
+		part.Over = n
+	case v.Hard && p.Why == Confirm && p.Level >= v.Edge-2:
+		part.Over = n / 20 // which no number of trials decides
+	case !v.Hard:
+		at := s.Levels[min(v.Edge, len(s.Levels)-1)]
+		if v.Edge >= len(s.Levels) { // beyond the last
+			at *= 2
+		}
+		odds := allowed / (1 - allowed) * math.Exp(steepness*math.Log(s.Levels[p.Level]/at))
+		part.Over = int(math.Round(float64(n) * odds / (1 + odds)))
+		if p.Level >= v.Edge {
+			part.Over = max(part.Over, int(float64(n)*allowed)+1)
+		}
 	}
-	o := Outcome{Probe: p, State: Measured, On: fmt.Sprint(p.Device)}
+	o := Outcome{Probe: p, State: Measured, On: fmt.Sprint(p.Device), Requests: n}
 	for _, name := range s.Objectives {
-		part := result.SLOPart{Rule: result.RuleShare, Allowed: allowed, N: n, Requests: n, Over: over, Deff: 1, Verdict: result.SLOUndecided}
 		o.SLOs = append(o.SLOs, result.SLOResult{Name: name, Verdict: result.SLOUndecided, Parts: []result.SLOPart{part}})
 	}
 	return o

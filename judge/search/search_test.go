@@ -156,7 +156,7 @@ func TestRehearse(t *testing.T) {
 	t.Parallel()
 	s := settings(1)
 	for edge := 1; edge < len(s.Levels); edge += 7 {
-		sure, unsure := Rehearse(s, edge, true), Rehearse(s, edge, false)
+		sure, unsure := Rehearse(s, Server{Edge: edge}), Rehearse(s, Server{Edge: edge, Hard: true})
 		if len(sure) < 2*s.Trials || len(unsure) <= len(sure) || len(unsure) >= s.MaxProbes {
 			t.Errorf("edge %d: %d probes, %d if nothing is sure", edge, len(sure), len(unsure))
 		}
@@ -169,22 +169,22 @@ func TestRehearseFrom(t *testing.T) {
 	t.Parallel()
 	s := settings(1)
 	const edge = 20
-	whole := Rehearse(s, edge, true)
+	whole := Rehearse(s, Server{Edge: edge})
 	var done []Outcome
 	for i, p := range whole {
-		if left := RehearseFrom(s, done, edge, true); !reflect.DeepEqual(left, whole[i:]) {
+		if left := RehearseFrom(s, done, Server{Edge: edge}); !reflect.DeepEqual(left, whole[i:]) {
 			t.Errorf("after %d of %d probes %d are left", i, len(whole), len(left))
 		}
 		low, high := Edges(s, done)
 		if low >= edge || high < edge {
 			t.Errorf("after %d probes the edge is above %d up to %d, it is %d", i, low, high, edge)
 		}
-		if most := RehearseFrom(s, done, edge, false); len(most) < len(whole)-i {
+		if most := RehearseFrom(s, done, Server{Edge: edge, Hard: true}); len(most) < len(whole)-i {
 			t.Errorf("after %d probes at most %d are left, expected %d", i, len(most), len(whole)-i)
 		}
-		done = append(done, rehearsed(s, p, edge, true))
+		done = append(done, Server{Edge: edge}.Ends(s, p))
 	}
-	if left := RehearseFrom(s, done, edge, true); len(left) != 0 {
+	if left := RehearseFrom(s, done, Server{Edge: edge}); len(left) != 0 {
 		t.Errorf("of a search that has ended %d are left", len(left))
 	}
 	if low, high := Edges(s, nil); low != 0 || high != len(s.Levels) {
