@@ -203,9 +203,10 @@ type logView struct {
 	reader *loglines.Reader
 	all    bool
 	noise  int
+	day    string // of the last line
 }
 
-// show prints a line, unless it says nothing.
+// show prints a line, unless it says nothing, and the date before the first line of a day.
 func (v *logView) show(l logs.Line) error {
 	if l.Previous { // its own log has it too
 		return nil
@@ -217,6 +218,12 @@ func (v *logView) show(l logs.Line) error {
 	text := l.Text
 	if l.Cut > 0 {
 		text += fmt.Sprintf(" [and %d bytes]", l.Cut)
+	}
+	if day := l.Time.UTC().Format(time.DateOnly); day != v.day {
+		v.day = day
+		if _, err := fmt.Fprintf(v.out, "==> %s UTC <==\n", day); err != nil {
+			return err
+		}
 	}
 	_, err := fmt.Fprintf(v.out, "%s %s %s\n", l.Time.UTC().Format("15:04:05.000"), l.From, plaintext.Line(text))
 	return err

@@ -147,12 +147,12 @@ func TestLogs_view(t *testing.T) {
 	end()
 	order.Keep(over)
 	lines := strings.SplitAfter(out.String(), "\n")
-	if v.noise != 6 || len(lines) != 32 {
+	if v.noise != 6 || len(lines) != 33 || lines[0] != "==> 2026-08-26 UTC <==\n" {
 		t.Errorf("%d lines of noise, %d shown\n%s", v.noise, len(lines)-1, out.String())
 	}
 	// Of each line the page shows as much as it is wide.
 	var shown strings.Builder
-	for _, line := range lines[3:10] {
+	for _, line := range lines[4:11] {
 		line = strings.TrimSuffix(line, "\n")
 		if len(line) > 120 {
 			line = line[:120]
@@ -160,6 +160,43 @@ func TestLogs_view(t *testing.T) {
 		shown.WriteString(strings.TrimRight(line, " ") + "\n")
 	}
 	inKubePage(t, shown.String())
+}
+
+// The lines of two days stand below their dates, and a line of the same log whose clock went
+// back stays below the one before it.
+func TestLogs_viewOverMidnight(t *testing.T) {
+	t.Parallel()
+	p, _ := engine.Lookup("llm-d")
+	var out bytes.Buffer
+	order := logs.NewOrder((&logView{app: &app{out: &out}, reader: loglines.NewReader(&p.Logs)}).show)
+	one, other := &logs.Container{Role: "decode", Pod: "d", Name: "vllm"}, &logs.Container{Role: "prefill", Pod: "p", Name: "vllm"}
+	at := time.Date(2025, 12, 31, 23, 59, 59, 0, time.UTC)
+	for _, l := range []logs.Line{
+		{From: one, Time: at.Add(2 * time.Second), Text: "b"},
+		{From: one, Time: at.Add(1500 * time.Millisecond), Text: "c"},
+		{From: other, Time: at.Add(1800 * time.Millisecond), Text: "a"},
+		{From: other, Time: at, Text: "a2"},
+		{From: other, Time: at.Add(3 * time.Second), Text: "d"},
+	} {
+		if err := order.Add(l); err != nil {
+			t.Fatal(err)
+		}
+	}
+	over, end := context.WithCancel(t.Context())
+	end()
+	order.Keep(over)
+	const want = `==> 2026-01-01 UTC <==
+00:00:00.800 prefill/p/vllm a
+==> 2025-12-31 UTC <==
+23:59:59.000 prefill/p/vllm a2
+==> 2026-01-01 UTC <==
+00:00:01.000 decode/d/vllm b
+00:00:00.500 decode/d/vllm c
+00:00:02.000 prefill/p/vllm d
+`
+	if out.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
+	}
 }
 
 // What is asked for and cannot be is said.

@@ -15,19 +15,20 @@ const (
 )
 
 // An Order puts the lines of several logs into the order of their times. A line waits a
-// second for older ones.
+// second for older ones. Lines of one log keep its order, also if its clock goes back.
 type Order struct {
 	take func(Line) error
 
 	mu    sync.Mutex // guards what follows
 	lines waiting
-	n     int // lines so far
-	bytes int // of the lines that wait
+	last  map[string]time.Time // by log, the latest time of its lines so far
+	n     int                  // lines so far
+	bytes int                  // of the lines that wait
 	err   error
 }
 
 // NewOrder hands lines to take, one at a time.
-func NewOrder(take func(Line) error) *Order { return &Order{take: take} }
+func NewOrder(take func(Line) error) *Order { return &Order{take: take, last: map[string]time.Time{}} }
 
 // Add is for [Follow]. It fails with the first error of take.
 func (o *Order) Add(l Line) error {
@@ -35,7 +36,11 @@ func (o *Order) Add(l Line) error {
 	defer o.mu.Unlock()
 	o.n++
 	o.bytes += len(l.Text)
-	heap.Push(&o.lines, waits{l, time.Now(), o.n})
+	log := l.From.String()
+	if l.Time.After(o.last[log]) {
+		o.last[log] = l.Time
+	}
+	heap.Push(&o.lines, waits{l, o.last[log], time.Now(), o.n})
 	o.flush(func(*waits) bool { return len(o.lines) > maxWaits || o.bytes > maxBytes })
 	return o.err
 }
@@ -63,6 +68,7 @@ func (o *Order) flush(due func(*waits) bool) {
 // A waits is a line that waits.
 type waits struct {
 	line Line
+	at   time.Time // its place among the others
 	came time.Time
 	n    int // lines of one log that have one time keep their order
 }
@@ -74,7 +80,7 @@ func (w waiting) Swap(i, j int) { w[i], w[j] = w[j], w[i] }
 func (w *waiting) Push(x any)   { *w = append(*w, x.(waits)) }
 
 func (w waiting) Less(i, j int) bool {
-	if c := w[i].line.Time.Compare(w[j].line.Time); c != 0 {
+	if c := w[i].at.Compare(w[j].at); c != 0 {
 		return c < 0
 	}
 	return w[i].n < w[j].n
