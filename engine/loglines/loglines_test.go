@@ -124,7 +124,11 @@ func TestStory(t *testing.T) {
 // llm-d of May 2025: no line of the router and of the sidecar names the request.
 func TestStory_old(t *testing.T) {
 	t.Parallel()
-	const want = `20.0200 epp-0/epp prefill_picked pod=llama-prefill-0 address=10.128.13.52 score=0 (of 1)
+	const want = `20.0100 epp-0/epp assembled (of 1)
+20.0120 epp-0/epp prefill_filter plugin=prefill_filter (of 1)
+20.0200 epp-0/epp prefill_picked pod=llama-prefill-0 address=10.128.13.52 score=0 (of 1)
+20.0220 epp-0/epp decode_filter plugin=decode_filter (of 1)
+20.0240 epp-0/epp scorer plugin=load-based-scorer (of 2)
 20.0300 epp-0/epp decode_picked pod=llama-decode-0 address=10.131.10.180 score=0 (of 1)
 20.0775 llama-decode-0/routing-proxy prefill_sent url=http://10.128.13.52:8000 (of 1)
 20.0850 llama-prefill-0/vllm prefill_received
@@ -136,9 +140,27 @@ func TestStory_old(t *testing.T) {
 22.4110 llama-decode-0/vllm handshake_agent seconds=2.2907175269938307 (of 1)
 22.4200 llama-decode-0/vllm kv_received
 44.0800 llama-prefill-0/vllm kv_sent
-missing assembled: not printed: it needs the endpoint picker at -v=4
 `
 	if got := steps(tell(t, "testdata/old", "cmpl-0dec7ca2-42c8-4b79-a753-d355181114f2-0")); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// The filters and scorers of the router are steps.
+func TestStory_scored(t *testing.T) {
+	t.Parallel()
+	const want = `21.0001 pd-epp-0/epp assembled
+21.0002 pd-epp-0/epp decode_filter plugin=decode-filter/decode-filter
+21.0003 pd-epp-0/epp filtered pods=1
+21.0003 pd-epp-0/epp scorer plugin=queue-scorer/queue-scorer
+21.0003 pd-epp-0/epp scored plugin=queue-scorer/queue-scorer pod=pd-decode-0-rank-0 score=0.25
+21.0009 pd-epp-0/epp decode_picked pod=pd-decode-0-rank-0 address=10.0.2.5 score=0.25
+21.0010 pd-epp-0/epp prefill_filter plugin=prefill-filter/prefill-filter
+21.0010 pd-epp-0/epp filter plugin=has-capacity/sheddable-filter
+21.0011 pd-epp-0/epp filter_emptied plugin=has-capacity/sheddable-filter pods_before=2
+21.0011 pd-epp-0/epp filtered pods=0
+missing`
+	if got := steps(tell(t, "testdata/scored", "710a2ee7-fb67-4151-a3b9-56ad753fb55a")); !strings.HasPrefix(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
