@@ -22,7 +22,8 @@ func Tellings() []string {
 // A Hop is what one line says about the way of a request.
 type Hop struct {
 	Tells   string
-	Request string // the id as the line has it, with what the server put around it
+	Says    string // what happened, in a few words
+	Request string // the id as the line has it, with what the server put around it; "" if it has none
 	Alias   string // another id of the request; "" if the line has none
 	// Pod is the one that the line is about: for picks that say a worker alone it is "".
 	Pod string
@@ -41,10 +42,6 @@ func (r *Reader) Hop(s Source, text string) (h Hop, ok bool) {
 			continue
 		}
 		for _, re := range patterns {
-			id := re.SubexpIndex(groupRequest)
-			if id < 0 {
-				continue // of an old release, which prints no id
-			}
 			m := re.FindStringSubmatch(text)
 			if m == nil {
 				continue
@@ -55,7 +52,7 @@ func (r *Reader) Hop(s Source, text string) (h Hop, ok bool) {
 				}
 				return ""
 			}
-			h = Hop{Tells: e.Tells, Request: m[id], Alias: group(groupAlias), Pod: s.Pod, Worker: group(groupWorker), ToPrefill: group(groupPrefill), ToDecode: group(groupDecode)}
+			h = Hop{Tells: e.Tells, Says: e.Says, Request: group(groupRequest), Alias: group(groupAlias), Pod: s.Pod, Worker: group(groupWorker), ToPrefill: group(groupPrefill), ToDecode: group(groupDecode)}
 			switch pod := group(groupPod); {
 			case pod != "":
 				h.Pod = rank.ReplaceAllString(pod, "")

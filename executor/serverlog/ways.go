@@ -27,6 +27,8 @@ type Ways struct {
 	Moved map[Key]string // the decode server that got the KV cache of the prompt from another
 	// Unprinted are the lines that would tell more.
 	Unprinted []loglines.Unprinted
+	// Nameless are what the lines say that would tell more if they had the id of a request.
+	Nameless []string
 	// Renamed says that the logs tell the ways of requests, and of none with our id.
 	Renamed bool
 
@@ -162,6 +164,12 @@ func (w *wayReader) hop(line []byte, s loglines.Source, looked *int) {
 		return
 	}
 	w.told[hop.Tells] = true
+	if hop.Request == "" {
+		if !slices.Contains(w.ways.Nameless, hop.Says) {
+			w.ways.Nameless = append(w.ways.Nameless, hop.Says)
+		}
+		return
+	}
 	if hop.Worker != "" && hop.Pod != "" {
 		w.workers[hop.Worker] = hop.Pod
 	}
@@ -262,6 +270,9 @@ func (w *Ways) Missing(requests []result.Request) (f result.Finding, missing boo
 		text += "; " + RenamedHint
 	case needs != "":
 		text += "; not printed, with what prints it: " + needs
+	}
+	if len(w.Nameless) > 0 {
+		text += "; printed without the id of a request: " + strings.Join(w.Nameless, "; ")
 	}
 	return result.Finding{Code: finding.RoutingUnknown, Text: text}, true
 }

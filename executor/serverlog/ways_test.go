@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -135,6 +136,20 @@ func TestWays_unknown(t *testing.T) {
 		t.Errorf("routing %v, ways %+v: %v", r, ways, err)
 	}
 	if f, missing := ways.Missing(measured(3)); !missing || !strings.Contains(f.Text, "preserve_external_request_id") {
+		t.Errorf("finding %+v", f)
+	}
+}
+
+// Lines without the id of a request were printed, and are no sign of a gateway that renames.
+func TestWays_nameless(t *testing.T) {
+	nameless := regexp.MustCompile(`"x-request-id":"[^"]*",`)
+	l, _ := recordedLogs(t, func(_, text string) string { return nameless.ReplaceAllString(ours.Replace(text), "") })
+	_, ways, err := l.Routing("c0ffee-t01-a01")
+	if err != nil || ways.Renamed || len(ways.Unprinted) > 0 {
+		t.Fatalf("ways %+v: %v", ways, err)
+	}
+	const want = "of 2 of 2 requests the logs do not tell the whole way; printed without the id of a request: router picked the decode pod; router picked the prefill pod"
+	if f, missing := ways.Missing(measured(3, 12)); !missing || f.Text != want {
 		t.Errorf("finding %+v", f)
 	}
 }
