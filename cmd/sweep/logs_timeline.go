@@ -19,6 +19,7 @@ import (
 	"sweep.dev/sweep/internal/lines"
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/report/draw"
+	"sweep.dev/sweep/rundir"
 )
 
 // timeline shows the steps of one request.
@@ -71,7 +72,7 @@ func (a *app) kubeTimeline(ctx context.Context, c *cli.Command, request string) 
 			mu.Lock()
 			defer mu.Unlock()
 			if !l.Previous { // its own log has it too
-				story.Add(l.From.Source(), l.Time, l.Text)
+				story.Add(l.From.Source(), loglines.Stamp{Time: l.Time}, l.Text)
 			}
 			return nil
 		})
@@ -108,7 +109,7 @@ func (a *app) fileTimeline(c *cli.Command, request string) (loglines.Telling, er
 		return none, &usage{fmt.Errorf("%s has no logs: want a run directory, or one that sweep logs --kube --save wrote", dir)}
 	}
 	reader := loglines.NewReader(&profile.Logs)
-	near, err := dated(reader, paths)
+	near, err := a.dated(reader, dir, paths)
 	if err != nil {
 		return none, err
 	}
@@ -133,10 +134,14 @@ func escapeGlob(path string) string {
 // datedLines is how many lines of each log are searched for a date.
 const datedLines = 1000
 
-// dated returns a time that a line of the logs says with its year: some components print none,
-// and files of one stack are of one time. Of logs that say none it is the time of the newest
-// file, which a copy may have changed.
-func dated(reader *loglines.Reader, paths []string) (near time.Time, err error) {
+// dated returns about when the logs were written, for lines without a year: as a run began, if
+// it is a run's directory, or a time that a line says with its year, as files of one stack are of
+// one time. Of logs that say none it is half a year before the newest file was changed, so that no
+// line is after that. A copy may have changed it: dated reports that it went by it.
+func (a *app) dated(reader *loglines.Reader, dir string, paths []string) (near time.Time, err error) {
+	if run, err := rundir.Read(dir); err == nil && !run.Manifest.CreatedAt.IsZero() {
+		return run.Manifest.CreatedAt, nil
+	}
 	for _, path := range paths {
 		f, err := os.Open(path)
 		if err != nil {
@@ -149,7 +154,7 @@ func dated(reader *loglines.Reader, paths []string) (near time.Time, err error) 
 				break
 			}
 			if at, _ := timeOf(reader, string(line), time.Time{}); at.Year() > 1 {
-				return at, f.Close()
+				return at.Time, f.Close()
 			}
 		}
 		st, err := f.Stat()
@@ -160,14 +165,15 @@ func dated(reader *loglines.Reader, paths []string) (near time.Time, err error) 
 			near = st.ModTime()
 		}
 	}
-	return near, nil
+	a.say("no line of the logs says its year: they are taken to be of the year until %s, when the newest file was changed", near.UTC().Format(time.DateOnly))
+	return near.AddDate(0, 0, -180), nil
 }
 
 // timeOf returns the time of a line and the line without the stamp of its container's log. near
 // is about when it was written.
-func timeOf(reader *loglines.Reader, text string, near time.Time) (at time.Time, rest string) {
+func timeOf(reader *loglines.Reader, text string, near time.Time) (at loglines.Stamp, rest string) {
 	when, after, _ := strings.Cut(text, " ")
-	if stamp, err := time.Parse(time.RFC3339Nano, when); err == nil {
+	if stamp, err := loglines.ParseStamp(time.RFC3339Nano, when); err == nil {
 		return stamp, after
 	}
 	return reader.OwnTime(text, near), text
@@ -182,7 +188,7 @@ func readInto(story *loglines.Story, reader *loglines.Reader, path string, near 
 	defer f.Close()
 	source := sourceOf(filepath.Base(path))
 	story.Reads(source)
-	at := time.Time{}
+	at := loglines.Stamp{}
 	in := lines.NewReader(f, lines.Max)
 	for line, ok := in.Next(); ok; line, ok = in.Next() {
 		if in.Rest {
@@ -210,9 +216,13 @@ func sourceOf(name string) loglines.Source {
 
 // printTimeline writes the steps of a request by their times.
 func printTimeline(page *draw.Document, told loglines.Telling) {
+	start, end, whole := extent(told.Steps)
 	if len(told.Steps) > 0 {
-		first, last := told.Steps[0].Time, told.Steps[len(told.Steps)-1].Time
-		page.Text(fmt.Sprintf("request %s: %s in %.4f s, from %s", plaintext.Word(told.Request), humanize.Plural(len(told.Steps), "step"), last.Sub(first).Seconds(), first.UTC().Format("2006-01-02 15:04:05.0000")+" UTC"))
+		took := "in"
+		if whole {
+			took = "in at most"
+		}
+		page.Text(fmt.Sprintf("request %s: %s %s %.4f s, from %s UTC", plaintext.Word(told.Request), humanize.Plural(len(told.Steps), "step"), took, end.Sub(start).Seconds(), start.UTC().Format("2006-01-02 15:04:05.0000")))
 	} else {
 		page.Text(fmt.Sprintf("request %s: no line that names it is a step that is known", plaintext.Word(told.Request)))
 	}
@@ -229,13 +239,17 @@ func printTimeline(page *draw.Document, told loglines.Telling) {
 			values = append(values, v.Name+"="+v.Value)
 		}
 		if s.Of > 1 {
-			values = append(values, fmt.Sprintf("(the nearest of %d lines that fit)", s.Of))
+			values = append(values, fmt.Sprintf("(one of %d lines that fit)", s.Of))
 		}
 		text := s.Says
 		if len(values) > 0 {
 			text += ": " + plaintext.Line(strings.Join(values, " "))
 		}
-		rows = append(rows, []string{fmt.Sprintf("%s %8.4f", mark, s.Time.Sub(told.Steps[0].Time).Seconds()), s.Pod + "/" + s.Container, text})
+		when := fmt.Sprintf("%8.4f", s.Time.Sub(start).Seconds())
+		if s.WholeSecond {
+			when = when[:len(when)-4] + "____"
+		}
+		rows = append(rows, []string{mark + " " + when, s.Pod + "/" + s.Container, text})
 	}
 	page.Rows(rows...)
 	page.Blank()
@@ -247,10 +261,34 @@ func printTimeline(page *draw.Document, told loglines.Telling) {
 	if guessed {
 		page.Paragraph("~ the line names no request: it fits by its pod, its time and what it says.")
 	}
+	if whole {
+		page.Paragraph("A time that ends in .____ is of a line with whole seconds: its place within the second is not known. Lines of one log are in its order.")
+	}
 	if told.Named > 0 {
 		page.Paragraph(fmt.Sprintf("Further lines that name the request: %d.", told.Named))
 	}
 	if told.Dropped > 0 {
 		page.Paragraph(fmt.Sprintf("Lines that did not fit into memory: %d. Some of them may be of the request.", told.Dropped))
 	}
+}
+
+// extent returns between which times the steps of a request were, and whether a line has whole
+// seconds only. It then begins with a whole second.
+func extent(steps []loglines.Told) (start, end time.Time, whole bool) {
+	for _, s := range steps {
+		last := s.Time
+		if s.WholeSecond {
+			last, whole = last.Add(time.Second), true
+		}
+		if start.IsZero() || s.Time.Before(start) {
+			start = s.Time
+		}
+		if last.After(end) {
+			end = last
+		}
+	}
+	if whole {
+		start = start.Truncate(time.Second)
+	}
+	return start, end, whole
 }

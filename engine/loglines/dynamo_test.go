@@ -77,7 +77,7 @@ func TestStory_many(t *testing.T) {
 			own, mine := fmt.Sprintf("00000000-0000-4000-8000-%012d", n), fmt.Sprintf("c0ffee-t01-a01-s0-n%d", n)
 			for i, line := range lines {
 				line = strings.ReplaceAll(strings.ReplaceAll(line, "OWN", own), "MINE", mine)
-				s.Add(of, at.Add(time.Duration(n*len(lines)+i)*time.Microsecond), line)
+				s.Add(of, loglines.Stamp{Time: at.Add(time.Duration(n*len(lines)+i) * time.Microsecond)}, line)
 			}
 		}
 	}
@@ -174,7 +174,7 @@ func TestNoise_dynamo(t *testing.T) {
 	r := loglines.NewReader(&p.Logs)
 	noise := map[string]int{}
 	for _, dir := range []string{"testdata/dynamo", "testdata/dynamo-jsonl"} {
-		each(t, dir, func(source loglines.Source, _ time.Time, text string) {
+		each(t, dir, func(source loglines.Source, _ loglines.Stamp, text string) {
 			if r.Noise(source, text) {
 				noise[dir+" "+source.Role]++
 			}

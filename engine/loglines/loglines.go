@@ -200,30 +200,60 @@ func (r *Reader) Noise(s Source, text string) bool {
 	return false
 }
 
-// OwnTime is the time that a line itself says, or the zero time. A year that it does not
-// say is that of near, or the one before or after.
-func (r *Reader) OwnTime(text string, near time.Time) time.Time {
+// A Stamp is the time of a line.
+type Stamp struct {
+	time.Time
+	// Whole says that the line has whole seconds only: it was printed somewhere within the
+	// second that begins with Time.
+	Whole bool
+}
+
+// fraction is a fraction of a second.
+var fraction = regexp.MustCompile(`:[0-9]{2}[.,][0-9]`)
+
+// ParseStamp parses the time that a line says.
+func ParseStamp(layout, text string) (Stamp, error) {
+	at, err := time.Parse(layout, text)
+	return Stamp{at, at.Nanosecond() == 0 && !fraction.MatchString(text)}, err
+}
+
+// last returns the latest time at which the line can have been printed.
+func (s Stamp) last() time.Time {
+	if s.Whole {
+		return s.Add(time.Second - 1)
+	}
+	return s.Time
+}
+
+// OwnTime is the time that a line itself says, or the zero time. If it says no year, the
+// time is in the year that brings it nearest to near.
+func (r *Reader) OwnTime(text string, near time.Time) Stamp {
 	text = uncoloured(text)
 	for i, t := range r.logs.Times {
 		m := r.times[i].FindStringSubmatch(text)
 		if m == nil {
 			continue
 		}
-		at, err := time.Parse(t.Layout, m[1])
+		at, err := ParseStamp(t.Layout, m[1])
 		if err != nil {
 			continue
 		}
 		if at.Year() == 0 {
-			at = at.AddDate(near.Year(), 0, 0)
-			const half = 183 * 24 * time.Hour
-			switch {
-			case at.Sub(near) > half:
-				at = at.AddDate(-1, 0, 0)
-			case near.Sub(at) > half:
-				at = at.AddDate(1, 0, 0)
-			}
+			at.Time = nearest(at.Time, near)
 		}
 		return at
 	}
-	return time.Time{}
+	return Stamp{}
+}
+
+// nearest returns a time of the year 0 in the year that brings it nearest to near, of those
+// that have its day: 29 February is in leap years only.
+func nearest(at, near time.Time) (best time.Time) {
+	for year := near.Year() - 4; year <= near.Year()+4; year++ {
+		one := at.AddDate(year, 0, 0)
+		if one.Day() == at.Day() && (best.IsZero() || one.Sub(near).Abs() < best.Sub(near).Abs()) {
+			best = one
+		}
+	}
+	return best
 }

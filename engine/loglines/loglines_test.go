@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -23,7 +24,7 @@ func llmd(t *testing.T) *loglines.Reader {
 }
 
 // each calls take for the lines of a folder of logs: ROLE.POD.CONTAINER.log.
-func each(t *testing.T, dir string, take func(s loglines.Source, at time.Time, text string)) {
+func each(t *testing.T, dir string, take func(s loglines.Source, at loglines.Stamp, text string)) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*.log"))
 	if err != nil || len(files) == 0 {
@@ -37,7 +38,7 @@ func each(t *testing.T, dir string, take func(s loglines.Source, at time.Time, t
 		}
 		for line := range strings.Lines(string(text)) {
 			when, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
-			at, err := time.Parse(time.RFC3339Nano, when)
+			at, err := loglines.ParseStamp(time.RFC3339Nano, when)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -49,7 +50,7 @@ func each(t *testing.T, dir string, take func(s loglines.Source, at time.Time, t
 func tell(t *testing.T, dir, request string, without ...string) loglines.Telling {
 	t.Helper()
 	return told(t, llmd(t), request, func(s *loglines.Story) {
-		each(t, dir, func(source loglines.Source, at time.Time, text string) {
+		each(t, dir, func(source loglines.Source, at loglines.Stamp, text string) {
 			s.Reads(source)
 			if !slices.ContainsFunc(without, func(w string) bool { return strings.Contains(text, w) }) {
 				s.Add(source, at, text)
@@ -165,6 +166,121 @@ missing`
 	}
 }
 
+// A line that was printed without the id of a request was printed.
+func TestStory_nameless(t *testing.T) {
+	t.Parallel()
+	const id = "710a2ee7-fb67-4151-a3b9-56ad753fb55a"
+	read := func(without ...string) func(*loglines.Story) {
+		return func(s *loglines.Story) {
+			each(t, "testdata/pd", func(source loglines.Source, at loglines.Stamp, text string) {
+				if source.Role == "router" {
+					text = nameless.ReplaceAllString(text, "")
+				}
+				if !slices.ContainsFunc(without, func(w string) bool { return strings.Contains(text, w) }) {
+					s.Add(source, at, text)
+				}
+			})
+		}
+	}
+	// The sidecar's line of the request shows which line of the router is its own.
+	got := steps(told(t, llmd(t), id, read()))
+	if !strings.HasPrefix(got, "21.0001 pd-epp-0/epp assembled (of 1)\n21.0009 pd-epp-0/epp decode_picked pod=pd-decode-0-rank-0 address=10.0.2.5 score=1 (of 1)\n") || strings.Contains(got, "missing") {
+		t.Errorf("got\n%s", got)
+	}
+	got = steps(told(t, llmd(t), id, read("sending prefill request")))
+	for _, event := range []string{"assembled", "prefill_picked", "decode_picked"} {
+		if want := "missing " + event + ": printed without a request's id (2 lines), so no line can be joined to this request\n"; !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+	if !strings.Contains(got, "missing prefill_sent: not printed: it needs") {
+		t.Errorf("got\n%s", got)
+	}
+}
+
+// nameless finds the id of a request in a line of the router.
+var nameless = regexp.MustCompile(`"x-request-id":"[^"]*",`)
+
+// Lines with whole seconds are joined with those of other logs by their seconds, and stand in
+// the order of their logs and of the steps.
+func TestStory_wholeSeconds(t *testing.T) {
+	t.Parallel()
+	const id = "cmpl-0dec7ca2-42c8-4b79-a753-d355181114f2-0"
+	r := llmd(t)
+	g := told(t, r, id, func(s *loglines.Story) {
+		each(t, "testdata/old", func(source loglines.Source, _ loglines.Stamp, text string) {
+			s.Add(source, r.OwnTime(text, time.Date(2025, 6, 1, 0, 0, 0, 0, time.UTC)), text)
+		})
+	})
+	var got []string
+	for _, step := range g.Steps {
+		if whole := step.Container != "routing-proxy"; step.WholeSecond != whole || step.Time.Year() != 2025 {
+			t.Errorf("%s: whole second %v, %v", step.Event, step.WholeSecond, step.Time)
+		}
+		got = append(got, step.Event)
+	}
+	const want = "assembled prefill_filter prefill_picked decode_filter scorer decode_picked prefill_sent prefill_received prefill_answered decode_sent decode_received kv_load handshake_metadata handshake_agent kv_received kv_sent"
+	if strings.Join(got, " ") != want {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, " "), want)
+	}
+	// A line of the second after the one of the anchor is not before it.
+	g = told(t, r, id, func(s *loglines.Story) {
+		each(t, "testdata/old", func(source loglines.Source, _ loglines.Stamp, text string) {
+			text = strings.ReplaceAll(text, "I0509 19:26:20", "I0509 19:26:21")
+			s.Add(source, r.OwnTime(text, time.Date(2025, 6, 1, 0, 0, 0, 0, time.UTC)), text)
+		})
+	})
+	if got := steps(g); strings.Contains(got, "prefill_sent url") {
+		t.Errorf("got\n%s", got)
+	}
+}
+
+// The lines of one log keep its order, also where its clock goes back or is another one's.
+func TestStory_orderOfLogs(t *testing.T) {
+	t.Parallel()
+	const id = "c0ffee-t01-a01-s0-n3"
+	at := time.Date(2026, 8, 26, 21, 59, 20, 0, time.UTC)
+	decode, prefill := loglines.Source{Role: "decode", Pod: "d"}, loglines.Source{Role: "prefill", Pod: "p"}
+	events := func(add func(s *loglines.Story)) string {
+		var all []string
+		for _, step := range told(t, llmd(t), id, add).Steps {
+			all = append(all, step.Event)
+		}
+		return strings.Join(all, " ")
+	}
+	const load = "start_load_kv for request " + id + " from remote engine e. Num local_block_ids: 4. Num remote_block_ids: 4."
+	ms := func(n int) loglines.Stamp { return loglines.Stamp{Time: at.Add(time.Duration(n) * time.Millisecond)} }
+	second := func(n int) loglines.Stamp { return loglines.Stamp{Time: ms(1000 * n).Time, Whole: true} }
+	for name, c := range map[string]struct {
+		add  func(s *loglines.Story)
+		want string
+	}{
+		"equal times": {func(s *loglines.Story) {
+			s.Add(decode, ms(0), load)
+			s.Add(decode, ms(0), "Received request "+id+": x")
+		}, "kv_load decode_received"},
+		"back": {func(s *loglines.Story) {
+			s.Add(prefill, ms(7), "Received request "+id+": x")
+			s.Add(decode, ms(9), "Received request "+id+": x")
+			s.Add(decode, ms(5), load)
+		}, "prefill_received decode_received kv_load"},
+		// Between two lines of its log a whole second is narrower.
+		"narrow": {func(s *loglines.Story) {
+			s.Add(decode, second(0), load)
+			s.Add(decode, ms(300), "Finished recving KV transfer for request "+id)
+			s.Add(prefill, ms(500), "Received request "+id+": x")
+		}, "kv_load kv_received prefill_received"},
+		"later second": {func(s *loglines.Story) {
+			s.Add(decode, second(1), "Received request "+id+": x")
+			s.Add(prefill, ms(999), "Finished sending KV transfer for request "+id)
+		}, "kv_sent decode_received"},
+	} {
+		if got := events(c.add); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
+
 // What a stack does not print is missing, with what would print it; and of two lines that
 // fit, the story says that there are two.
 func TestStory_missing(t *testing.T) {
@@ -187,9 +303,9 @@ missing kv_sent: not printed: it needs VLLM_LOGGING_LEVEL=DEBUG of the prefill s
 		t.Errorf("got\n%s", got)
 	}
 	got = steps(told(t, llmd(t), id, func(s *loglines.Story) {
-		each(t, "testdata/pd", func(source loglines.Source, at time.Time, text string) {
+		each(t, "testdata/pd", func(source loglines.Source, at loglines.Stamp, text string) {
 			if source.Container == "routing-proxy" && strings.Contains(text, "sending prefill request") && at.Second() == 21 {
-				s.Add(source, at.Add(-time.Millisecond), text) // of another request at the same time
+				s.Add(source, loglines.Stamp{Time: at.Add(-time.Millisecond)}, text) // of another request at the same time
 			}
 			if source.Role != "prefill" {
 				s.Add(source, at, text)
@@ -240,6 +356,7 @@ func TestOwnTime(t *testing.T) {
 		`{"level":"info","ts":"2026-08-26T21:59:21Z","msg":"x"}`:                 "2026-08-26T21:59:21Z",
 		`I0509 19:43:44.077499       1 chat_completions.go:110] "x"`:             "2026-05-09T19:43:44.077499Z",
 		`(EngineCore pid=1) DEBUG 12-31 19:26:20 [nixl_connector.py:559] x`:      "2025-12-31T19:26:20Z",
+		`INFO 02-29 19:26:20 [logger.py:39] x`:                                   "2024-02-29T19:26:20Z",
 		`INFO:     10.131.10.180:44514 - "POST /v1/completions HTTP/1.1" 200 OK`: "0001-01-01T00:00:00Z",
 	} {
 		if got := r.OwnTime(text, near).Format(time.RFC3339Nano); got != want {

@@ -1,11 +1,14 @@
 package loglines
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
+
+	"sweep.dev/sweep/internal/humanize"
 )
 
 // Bounds of a story.
@@ -30,19 +33,24 @@ type Story struct {
 // What was seen at one reading of the logs.
 type seen struct {
 	steps   []*step
-	others  map[int]int // lines of other requests, by event
-	dropped int         // steps for which there was no room
-	named   int         // lines that name the request and are no step
+	lines   map[Source]int // by log
+	others  map[int]int    // lines of other requests, by event
+	dropped int            // steps for which there was no room
+	named   int            // lines that name the request and are no step
 }
 
 // A step is one line that is an event of some request.
 type step struct {
 	event  int
-	at     time.Time
+	at     Stamp
 	source Source
+	n      int // place in the log of its source
 	groups []Group
 	id     string // of the request that it names; "" if it names none
 	bound  bool   // it names our request
+	of     int    // how many lines fit; 0 for a bound one
+
+	last time.Time // by which it was printed, by its own time and those below it in its log
 }
 
 // A Group is a value that a line says, by its name in the pattern.
@@ -59,7 +67,7 @@ func (r *Reader) Tell(request string, read func(*Story) error) (Telling, error) 
 	s := &Story{r: r, request: request, ids: map[string]bool{request: true}, sources: map[Source]bool{}}
 	known := 0
 	for n := 0; known < len(s.ids) && n < maxReads; n++ {
-		known, s.seen = len(s.ids), seen{others: map[int]int{}}
+		known, s.seen = len(s.ids), seen{lines: map[Source]int{}, others: map[int]int{}}
 		if err := read(s); err != nil {
 			return Telling{}, err
 		}
@@ -70,9 +78,11 @@ func (r *Reader) Tell(request string, read func(*Story) error) (Telling, error) 
 // Reads says that the log of a source is read, also if it has no lines.
 func (s *Story) Reads(source Source) { s.sources[source] = true }
 
-// Add takes a line. Lines may come in any order.
-func (s *Story) Add(source Source, at time.Time, text string) {
+// Add takes a line. Those of one source come in the order of its log, which they keep; the
+// sources may come in any order.
+func (s *Story) Add(source Source, at Stamp, text string) {
 	s.Reads(source)
+	s.lines[source]++
 	text = uncoloured(text)
 	for i, patterns := range s.r.events {
 		if !s.r.prints(source, s.r.logs.Events[i].Roles) {
@@ -83,7 +93,7 @@ func (s *Story) Add(source Source, at time.Time, text string) {
 			if m == nil {
 				continue
 			}
-			one := &step{event: i, at: at, source: source}
+			one := &step{event: i, at: at, source: source, n: s.lines[source]}
 			for g, name := range re.SubexpNames() {
 				if name == "" || m[2*g] < 0 {
 					continue
@@ -172,15 +182,19 @@ func (s *step) group(name string) string {
 
 // A Told is one step of a request.
 type Told struct {
-	Event     string    `json:"event"`
-	Says      string    `json:"says"`
-	Time      time.Time `json:"time"`
-	Role      string    `json:"role"`
-	Pod       string    `json:"pod"`
-	Container string    `json:"container"`
-	Values    []Group   `json:"values"`
+	Event string    `json:"event"`
+	Says  string    `json:"says"`
+	Time  time.Time `json:"time"`
+	// WholeSecond says that the line has whole seconds only: it was printed somewhere within
+	// the second that begins with Time.
+	WholeSecond bool    `json:"whole_second"`
+	Role        string  `json:"role"`
+	Pod         string  `json:"pod"`
+	Container   string  `json:"container"`
+	Values      []Group `json:"values"`
 	// Of is how many lines fit, for a line that does not name the request: one is sure
-	// to be it, of several the nearest was taken. 0 is for a line that names it.
+	// to be it, of several the nearest was taken, or one of the nearest. 0 is for a line that
+	// names it.
 	Of int `json:"of"`
 }
 
@@ -194,7 +208,7 @@ type Missing struct {
 // A Telling is the whole of what is known of a request.
 type Telling struct {
 	Request string    `json:"request"`
-	Steps   []Told    `json:"steps"` // by time
+	Steps   []Told    `json:"steps"` // by time; those of one log in its order
 	Missing []Missing `json:"missing"`
 	Named   int       `json:"named"`   // further lines that name it
 	Dropped int       `json:"dropped"` // lines for which there was no room
@@ -204,50 +218,47 @@ type Telling struct {
 // none.
 func (s *Story) tell() Telling {
 	out := Telling{Request: s.request, Steps: []Told{}, Missing: []Missing{}, Named: s.named, Dropped: s.dropped}
-	placed := map[*step]int{}
+	var placed []*step
 	for _, one := range s.steps {
 		if one.bound {
-			placed[one] = 0
+			placed = append(placed, one)
 		}
 	}
-	if len(placed) > 0 {
-		for more := true; more; {
-			more = false
-			for i := range s.r.logs.Events {
-				if one, of := s.fitting(i, placed); one != nil {
-					placed[one] = of
-					more = true
-				}
+	for more := len(placed) > 0; more; {
+		more = false
+		for i := range s.r.logs.Events {
+			if one := s.fitting(i, placed); one != nil {
+				placed = append(placed, one)
+				more = true
 			}
 		}
 	}
 	has := map[int]bool{}
-	for one, of := range placed {
-		e := s.r.logs.Events[one.event]
+	for _, one := range inOrder(placed) {
 		has[one.event] = true
-		told := Told{Event: e.Name, Says: e.Says, Time: one.at, Role: one.source.Role, Pod: one.source.Pod, Container: one.source.Container, Of: of, Values: []Group{}}
-		for _, g := range one.groups {
-			if g.Name == groupAlias && sameRequest(g.Value, s.request) {
-				g.Value = one.id // the one that was not asked for
-			}
-			if g.Name != groupRequest && !s.repeats(one, g) {
-				told.Values = append(told.Values, g)
-			}
-		}
-		out.Steps = append(out.Steps, told)
+		out.Steps = append(out.Steps, s.told(one))
 	}
-	slices.SortFunc(out.Steps, func(a, b Told) int {
-		if c := a.Time.Compare(b.Time); c != 0 {
-			return c
-		}
-		return s.order(a.Event) - s.order(b.Event)
-	})
 	for i, e := range s.r.logs.Events {
 		if !has[i] && e.Prints != "" {
 			out.Missing = append(out.Missing, Missing{e.Name, e.Says, s.why(i)})
 		}
 	}
 	return out
+}
+
+// told is what a step says.
+func (s *Story) told(one *step) Told {
+	e := s.r.logs.Events[one.event]
+	told := Told{Event: e.Name, Says: e.Says, Time: one.at.Time, WholeSecond: one.at.Whole, Role: one.source.Role, Pod: one.source.Pod, Container: one.source.Container, Of: one.of, Values: []Group{}}
+	for _, g := range one.groups {
+		if g.Name == groupAlias && sameRequest(g.Value, s.request) {
+			g.Value = one.id // the one that was not asked for
+		}
+		if g.Name != groupRequest && !s.repeats(one, g) {
+			told.Values = append(told.Values, g)
+		}
+	}
+	return told
 }
 
 // repeats says whether a link only repeats a part of another value.
@@ -257,18 +268,71 @@ func (s *Story) repeats(one *step, link Group) bool {
 	})
 }
 
-func (s *Story) order(event string) int {
-	return slices.IndexFunc(s.r.logs.Events, func(e Event) bool { return e.Name == event })
+// inOrder returns steps by their times. Steps of one log keep its order, also if its clock
+// goes back. Whole seconds may leave the order of steps of two logs open, which is then the
+// usual one of the events.
+func inOrder(steps []*step) (ordered []*step) {
+	bySource := map[Source][]*step{}
+	for _, one := range steps {
+		bySource[one.source] = append(bySource[one.source], one)
+	}
+	var all [][]*step
+	for _, log := range bySource {
+		narrow(log)
+		all = append(all, log)
+	}
+	for range steps {
+		until := all[0][0].last // some step was printed by then
+		for _, log := range all {
+			if log[0].last.Before(until) {
+				until = log[0].last
+			}
+		}
+		next := -1
+		for i, log := range all {
+			if !log[0].at.After(until) && (next < 0 || log[0].compare(all[next][0]) < 0) {
+				next = i
+			}
+		}
+		ordered = append(ordered, all[next][0])
+		if all[next] = all[next][1:]; len(all[next]) == 0 {
+			all = slices.Delete(all, next, next+1)
+		}
+	}
+	return ordered
+}
+
+// narrow sorts the steps of one log and sets by when each was printed: before those below it,
+// unless the clock went back.
+func narrow(log []*step) {
+	slices.SortFunc(log, func(a, b *step) int { return a.n - b.n })
+	for i, one := range slices.Backward(log) {
+		one.last = one.at.last()
+		if i+1 < len(log) && log[i+1].last.Before(one.last) {
+			one.last = log[i+1].last
+		}
+		if one.last.Before(one.at.Time) {
+			one.last = one.at.Time
+		}
+	}
+}
+
+// compare orders steps of two logs whose times leave it open.
+func (s *step) compare(b *step) int {
+	return cmp.Or(s.event-b.event, s.at.Compare(b.at.Time), cmp.Compare(s.source.Pod, b.source.Pod), cmp.Compare(s.source.Container, b.source.Container))
 }
 
 // why says why an event is missing.
 func (s *Story) why(event int) string {
 	e := s.r.logs.Events[event]
-	n := s.others[event]
+	n, nameless := s.others[event], 0
 	for _, one := range s.steps {
-		if one.event == event {
-			n++
+		if one.event == event { // another request's would not be kept
+			nameless++
 		}
+	}
+	if nameless > 0 {
+		return fmt.Sprintf("printed without a request's id (%s), so no line can be joined to this request", humanize.Plural(nameless, "line"))
 	}
 	if n > 0 {
 		return fmt.Sprintf("none of %d such lines fits this request", n)
@@ -281,13 +345,11 @@ func (s *Story) why(event int) string {
 	return "no log of " + strings.Join(e.Roles, " or ") + " was read"
 }
 
-// fitting is the line of an event without ids that belongs to the request, and how many fit.
-// It is nil if the story has one already.
-func (s *Story) fitting(event int, placed map[*step]int) (best *step, of int) {
-	for one := range placed {
-		if one.event == event {
-			return nil, 0
-		}
+// fitting is the line of an event without ids that belongs to the request, with how many
+// fit. It is nil if the story has one already.
+func (s *Story) fitting(event int, placed []*step) (best *step) {
+	if slices.ContainsFunc(placed, func(one *step) bool { return one.event == event }) {
+		return nil
 	}
 	links := s.known(placed)
 	from, to := s.between(event, placed)
@@ -296,28 +358,33 @@ func (s *Story) fitting(event int, placed map[*step]int) (best *step, of int) {
 		if anchor == nil {
 			continue
 		}
+		of := 0
 		for _, one := range s.steps {
-			if one.event != event || one.id != "" || one.at.Before(from) || !to.IsZero() && one.at.After(to) || !s.fits(one, anchor, near, links) {
+			if one.event != event || one.id != "" || one.at.last().Before(from) || !to.IsZero() && one.at.After(to) || !s.fits(one, anchor, near, links) {
 				continue
 			}
-			of++
-			if best == nil || distance(one, anchor) < distance(best, anchor) {
+			of++ // of lines as near, one before it is the last
+			if best == nil || distance(one, anchor) < distance(best, anchor) || near.Side == Before && distance(one, anchor) == distance(best, anchor) {
 				best = one
 			}
 		}
 		if best != nil {
-			return best, of
+			best.of = of
+			return best
 		}
 	}
-	return nil, 0
+	return nil
 }
 
-func distance(a, b *step) time.Duration { return a.at.Sub(b.at).Abs() }
+// distance returns the least time between two lines: 0 if they may be of one time.
+func distance(a, b *step) time.Duration {
+	return max(0, a.at.Sub(b.at.last()), b.at.Sub(a.at.last()))
+}
 
 // known are the values of links that the story has.
-func (s *Story) known(placed map[*step]int) map[string][]string {
+func (s *Story) known(placed []*step) map[string][]string {
 	links := map[string][]string{}
-	for one := range placed {
+	for _, one := range placed {
 		for _, name := range s.r.logs.Links {
 			if v := one.group(name); v != "" {
 				links[name] = append(links[name], v)
@@ -329,14 +396,14 @@ func (s *Story) known(placed map[*step]int) map[string][]string {
 
 // between is when an event can have been: after the earlier events that name the request,
 // and before the later ones. The zero time is no limit.
-func (s *Story) between(event int, placed map[*step]int) (from, to time.Time) {
-	for one := range placed {
+func (s *Story) between(event int, placed []*step) (from, to time.Time) {
+	for _, one := range placed {
 		switch {
 		case !one.bound:
 		case one.event < event && one.at.Add(-clockSkew).After(from):
 			from = one.at.Add(-clockSkew)
-		case one.event > event && (to.IsZero() || one.at.Add(clockSkew).Before(to)):
-			to = one.at.Add(clockSkew)
+		case one.event > event && (to.IsZero() || one.at.last().Add(clockSkew).Before(to)):
+			to = one.at.last().Add(clockSkew)
 		}
 	}
 	return from, to
@@ -344,12 +411,12 @@ func (s *Story) between(event int, placed map[*step]int) (from, to time.Time) {
 
 // anchor is the event of the story that a place is next to: the first, or for what comes
 // after it, the last.
-func (s *Story) anchor(near Near, placed map[*step]int) (found *step) {
-	for one := range placed {
+func (s *Story) anchor(near Near, placed []*step) (found *step) {
+	for _, one := range placed {
 		if s.r.logs.Events[one.event].Name != near.Event {
 			continue
 		}
-		if found == nil || one.at.Before(found.at) == (near.Side == Before) {
+		if found == nil || one.at.Before(found.at.Time) == (near.Side == Before) {
 			found = one
 		}
 	}
@@ -360,11 +427,15 @@ func (s *Story) fits(one, anchor *step, near Near, links map[string][]string) bo
 	if !near.Anywhere && one.source.Pod != s.about(anchor) {
 		return false
 	}
-	after := one.at.Sub(anchor.at)
-	switch {
-	case near.Side == Before && (after > 0 || after < -nearWindow):
-		return false
-	case near.Side == After && (after < 0 || after > nearWindow):
+	first, second := one, anchor
+	if near.Side == After {
+		first, second = anchor, one
+	}
+	sure := first.at.After(second.at.last()) // that they are the other way round
+	if one.source == anchor.source {
+		sure = first.n > second.n
+	}
+	if sure || distance(one, anchor) > nearWindow {
 		return false
 	}
 	for name, values := range links {
