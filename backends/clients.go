@@ -41,5 +41,6 @@ type Client struct {
 	Gone        func() string // how it ended; "" if it has not, or that is not known
 }
 
-// ClientsStart is how long clients may take to start, with the pull of their image.
+// ClientsStart is how long clients may take to start again for a trial, with the pull of their
+// image. The first ones have the time of the launch.
 const ClientsStart = 5 * time.Minute

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/executor/attempt"
 	"sweep.dev/sweep/executor/event"
 	"sweep.dev/sweep/executor/outcome"
@@ -125,6 +126,9 @@ func lost(err error) bool {
 
 // classOf is the class of what ended a trial other than its server.
 func classOf(err error) string {
+	if f, ok := errors.AsType[*backends.Failure](err); ok {
+		return f.Class
+	}
 	if _, ok := errors.AsType[serving.Limit](err); ok {
 		return "timeout"
 	}

@@ -16,6 +16,7 @@ import (
 	"sweep.dev/sweep/backends/kubernetes/stack"
 	"sweep.dev/sweep/internal/kubeapi"
 	"sweep.dev/sweep/load/worker"
+	"sweep.dev/sweep/result"
 )
 
 // detailLoad is the namespace of load pods in a ref. One of them alone says so, or has no place:
@@ -222,7 +223,8 @@ func (d *deployment) enter(ctx context.Context, w way) error {
 		}
 		return nil
 	}
-	return fmt.Errorf("no address of the stack can be reached from a load pod in namespace %s (%s): look at its network policies", w.want.Namespace, strings.Join(tried, "; "))
+	err := fmt.Errorf("no address of the stack can be reached from a load pod in namespace %s (%s): look at its network policies", w.want.Namespace, strings.Join(tried, "; "))
+	return &backends.Failure{Class: result.ErrConnect, Err: err}
 }
 
 // within connects to an address from where the first load pod is.

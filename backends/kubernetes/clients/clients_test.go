@@ -109,6 +109,8 @@ func TestClassed(t *testing.T) {
 	for class, status := range map[string]string{
 		"no_capacity": `{"phase":"Pending","conditions":[{"type":"PodScheduled","status":"False","reason":"Unschedulable","message":"0/1 nodes are available: 1 Insufficient cpu."}]}`,
 		"image":       `{"phase":"Pending","containerStatuses":[{"state":{"waiting":{"reason":"ImagePullBackOff","message":"not found"}}}]}`,
+		"exit":        `{"phase":"Failed","containerStatuses":[{"state":{"terminated":{"reason":"Error","exitCode":1}}}]}`,
+		"oom.host":    `{"phase":"Failed","containerStatuses":[{"state":{"terminated":{"reason":"OOMKilled","exitCode":137}}}]}`,
 		"":            `{"phase":"Pending"}`,
 	} {
 		err := classed(podsOf(t, "["+indexed(0, status)+"]"), errors.New("too late"))
@@ -116,6 +118,12 @@ func TestClassed(t *testing.T) {
 		if got := f != nil && f.Class == class; got != (class != "") || err.Error() != "too late" {
 			t.Errorf("%q: %#v", class, err)
 		}
+	}
+	// One that has ended is why those that wait do not matter.
+	err := classed(podsOf(t, "["+indexed(0, `{"phase":"Pending","conditions":[{"type":"PodScheduled","status":"False","reason":"Unschedulable"}]}`)+
+		`,{"metadata":{"name":"c-1","deletionTimestamp":"2026-01-01T00:00:00Z"}}]`), errors.New("gone"))
+	if f, _ := errors.AsType[*backends.Failure](err); f == nil || f.Class != "deleted" {
+		t.Errorf("%#v", err)
 	}
 }
 
@@ -172,9 +180,9 @@ func TestManifests_cpus(t *testing.T) {
 	}
 }
 
-// Only a program that needs nothing of its image is copied.
-func TestLoad(t *testing.T) {
-	t.Parallel()
+// plain is a program that needs nothing of its image, beside its source main.go.
+func plain(t *testing.T) string {
+	t.Helper()
 	dir := t.TempDir()
 	source := filepath.Join(dir, "main.go")
 	if err := os.WriteFile(source, []byte("package main\nfunc main() {}\n"), 0o600); err != nil {
@@ -186,6 +194,15 @@ func TestLoad(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
+	return at
+}
+
+// Only a program that needs nothing of its image is copied.
+func TestLoad(t *testing.T) {
+	t.Parallel()
+	at := plain(t)
+	dir := filepath.Dir(at)
+	source := filepath.Join(dir, "main.go")
 	p, err := load(at)
 	if err != nil || p.size < 100_000 || int64(len(p.packed)) >= p.size || len(p.sum) != 64 {
 		t.Errorf("%+v, %v", p, err)

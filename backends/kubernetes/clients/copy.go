@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"debug/elf"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -99,7 +100,7 @@ func (f *Fleet) copyAll(ctx context.Context, pods []string) error {
 	begun := time.Now()
 	p, err := load(f.Program)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: %w", backends.ErrSpec, err)
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(copiesAtOnce)
@@ -125,14 +126,30 @@ func (f *Fleet) copy(ctx context.Context, pod string, p *program) error {
 	}
 	said, err := run("gzip -dc > "+folder+"/part && chmod 0755 "+folder+"/part && sha256sum "+folder+"/part", bytes.NewReader(p.packed))
 	if err != nil {
-		return fmt.Errorf("copy sweep into pod %s (its image needs sh, gzip and sha256sum; or name an image of sweep in load.clients.image): %w", pod, err)
+		return uncopied(ctx, pod, err)
 	}
 	if got, _, _ := strings.Cut(said, " "); got != p.sum {
-		return fmt.Errorf("copy sweep into pod %s: it has the digest %.80q there and %s here", pod, got, p.sum)
+		return uncopied(ctx, pod, fmt.Errorf("it has the digest %.80q there and %s here", got, p.sum))
 	}
-	_, err = run("mv "+folder+"/part "+folder+"/sweep", nil)
-	if err != nil {
-		return fmt.Errorf("copy sweep into pod %s: %w", pod, err)
+	if _, err = run("mv "+folder+"/part "+folder+"/sweep", nil); err != nil {
+		return uncopied(ctx, pod, err)
 	}
 	return nil
+}
+
+// uncopied is the error of a copy that failed, with its class: that of the image if a command of
+// it did, else that of the node. A missing right, and the end of ctx, have none here.
+func uncopied(ctx context.Context, pod string, err error) error {
+	f := &backends.Failure{Class: "host", Err: fmt.Errorf("copy sweep into pod %s: %w", pod, err)}
+	exit, ran := errors.AsType[*kubeapi.ExitError](err)
+	_, denied := errors.AsType[*kubeapi.Denied](err)
+	switch {
+	case denied || ctx.Err() != nil:
+		return f.Err
+	case ran && strings.Contains(exit.Said, "No space left on device"):
+		f.Class, f.Hint = "disk", "the node's disk is full: use another node"
+	case ran:
+		f.Class, f.Hint = "image", "its image needs sh, gzip and sha256sum: use another one in load.clients.base, or name an image of sweep in load.clients.image"
+	}
+	return f
 }

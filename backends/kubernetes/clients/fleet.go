@@ -27,6 +27,7 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/backends/kubernetes/owner"
+	"sweep.dev/sweep/backends/kubernetes/signs"
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/internal/kubeapi"
 	"sweep.dev/sweep/internal/netguard"
@@ -115,24 +116,30 @@ func (f *Fleet) Own(ctx context.Context) error {
 	defer f.mu.Unlock()
 	o := f.Owner
 	if o == nil {
-		var err error
-		o, err = f.space.Create(ctx, owner.Request{Name: f.Name, Marks: f.Marks, Engine: f.Engine, Image: f.image(), Lease: f.Lease})
-		if err != nil {
+		err := signs.Room{}.Await(ctx, func() (err error) {
+			o, err = f.space.Create(ctx, owner.Request{Name: f.Name, Marks: f.Marks, Engine: f.Engine, Image: f.image(), Lease: f.Lease})
 			f.none = kubeapi.Refused(err) || errors.Is(err, owner.ErrTaken)
+			return refused("the Job that ends them", err)
+		})
+		if err != nil {
 			return err
 		}
 	}
 	f.owner = o
-	err := f.Effects.Call(ctx, effect.KubeCreate, func(ctx context.Context) error {
-		return f.API.Create(ctx, f.path("/api/v1", "secrets"), f.secret(), nil)
-	})
-	if err != nil {
-		return fmt.Errorf("secret %s: %w", f.secretName(), err)
-	}
 	live, stop := context.WithCancel(context.WithoutCancel(ctx))
 	f.stop = stop
 	f.beating.Go(func() { f.beat(live, o) })
-	return nil
+	return f.create(ctx, f.path("/api/v1", "secrets"), "secret "+f.secretName(), f.secret)
+}
+
+// create makes an object of the fleet. While a quota of the namespace is used up it waits, until
+// ctx ends.
+func (f *Fleet) create(ctx context.Context, collection, what string, object func() map[string]any) error {
+	return signs.Room{}.Await(ctx, func() error {
+		return refused(what, f.Effects.Call(ctx, effect.KubeCreate, func(ctx context.Context) error {
+			return f.API.Create(ctx, collection, object(), nil)
+		}))
+	})
 }
 
 // beat gives signs of life until ctx is done.
@@ -226,18 +233,19 @@ func all(ctx context.Context, pods []*pod) bool {
 
 // renew makes n pods in place of those that there are.
 func (f *Fleet) renew(ctx context.Context, n int) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, backends.ClientsStart, fmt.Errorf("not all of %d pods were ready within %v", n, backends.ClientsStart))
-	defer cancel()
+	if f.made > 0 { // the first ones have the time of the launch
+		late := &backends.Failure{Class: "timeout", Err: fmt.Errorf("not all of %d pods were ready within %v", n, backends.ClientsStart)}
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, backends.ClientsStart, late)
+		defer cancel()
+	}
 	f.disconnect()
 	if err := f.remove(ctx); err != nil {
 		return err
 	}
 	f.made++
 	begun := time.Now()
-	err := f.Effects.Call(ctx, effect.KubeCreate, func(ctx context.Context) error {
-		return f.API.Create(ctx, f.path("/apis/batch/v1", "jobs"), f.job(n), nil)
-	})
-	if err != nil {
+	if err := f.create(ctx, f.path("/apis/batch/v1", "jobs"), "job "+f.jobName(), func() map[string]any { return f.job(n) }); err != nil {
 		return err
 	}
 	names, err := f.started(ctx, n)
@@ -247,7 +255,7 @@ func (f *Fleet) renew(ctx context.Context, n int) error {
 	f.Note(fmt.Sprintf("%d load pods run after %.1f s", n, time.Since(begun).Seconds()))
 	if f.Want.Image == "" {
 		if err := f.copyAll(ctx, names); err != nil {
-			return err
+			return f.explained(ctx, err)
 		}
 	}
 	pods := make([]*pod, n)
@@ -259,7 +267,7 @@ func (f *Fleet) renew(ctx context.Context, n int) error {
 		g.Go(func() error { return p.await(ctx) })
 	}
 	f.pods = pods
-	return g.Wait()
+	return f.explained(ctx, g.Wait())
 }
 
 // remove deletes the Job of the pods, if there is one.
@@ -338,7 +346,7 @@ func (p *pod) await(ctx context.Context) error {
 			return nil
 		}
 		if how := p.gone(); how != "" {
-			return errors.New(how)
+			return &backends.Failure{Class: "deleted", Err: errors.New(how)} // or what the pod says, while it is there
 		}
 		select {
 		case <-ctx.Done():

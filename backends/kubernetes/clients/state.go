@@ -21,10 +21,13 @@ const (
 )
 
 // pullPatience is how long an image may fail to be pulled, and makePatience how long a Job
-// may have too few pods, before that is taken for final.
+// may have too few pods, before that is taken for final. After askAfter the cluster is asked why
+// it has too few, and after makePatience it is asked every lookLater.
 const (
 	pullPatience = 20 * time.Second
 	makePatience = 10 * time.Second
+	askAfter     = time.Second
+	lookLater    = time.Second
 )
 
 // An object is the part of a pod that is read.
@@ -82,51 +85,97 @@ func (o *object) waits() (why string, vain, pulls bool) {
 	return o.Status.Phase, false, false
 }
 
-// started waits until all pods of the Job run and returns their names by their indexes.
+// started waits until all pods of the Job run and returns their names by their indexes. An
+// error has the class of why they do not.
 func (f *Fleet) started(ctx context.Context, n int) ([]string, error) {
-	begun, last := time.Now(), ""
-	for {
-		pods, err := f.list(ctx)
-		names, why, final := ready(pods, n, time.Since(begun))
-		switch {
-		case err != nil:
-			why = err.Error()
-		case names != nil:
-			return names, nil
-		case final:
-			return nil, classed(pods, errors.New(why))
-		case len(pods) < n && time.Since(begun) > makePatience:
-			if refused := f.refusal(ctx); refused != "" {
-				err := fmt.Errorf("the cluster makes %d of %d pods: %s", len(pods), n, refused)
-				if class := signs.Class(signs.Refused("Forbidden", refused)); class != "" {
-					return nil, &backends.Failure{Class: class, Err: err}
-				}
-				return nil, err
-			}
+	var last error // why not all run
+	for begun := time.Now(); ; {
+		names, final, err := f.look(ctx, n, time.Since(begun))
+		if names != nil || final {
+			return names, err
 		}
-		last = why
+		if last == nil || ctx.Err() == nil { // its end hides why
+			last = err
+		}
+		pause := lookEvery
+		if time.Since(begun) > makePatience {
+			pause = lookLater
+		}
 		select {
 		case <-ctx.Done():
-			return nil, classed(pods, fmt.Errorf("%w: %s", context.Cause(ctx), last))
-		case <-time.After(lookEvery):
+			return nil, fmt.Errorf("%w: %w", last, context.Cause(ctx))
+		case <-time.After(pause):
 		}
 	}
 }
 
-// classed gives an error of load pods the class of what the pods say of themselves, as those of
-// servers have it.
-func classed(pods []object, err error) error {
-	for i := range pods {
-		facts := signs.OfPod(&pods[i].Status)
-		for _, c := range pods[i].Status.Containers {
-			facts = append(facts, signs.OfState("", c.State)...)
+// look has the names of the pods once all run, or why not, and whether that is final. Room in a
+// quota is waited for, as room on a node is.
+func (f *Fleet) look(ctx context.Context, n int, waited time.Duration) (names []string, final bool, err error) {
+	pods, err := f.list(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	names, why, final := ready(pods, n, waited)
+	if names != nil {
+		return names, true, nil
+	}
+	if !final && len(pods) < n && waited > askAfter {
+		if err := f.refusal(ctx, len(pods), n); err != nil {
+			return nil, waited > makePatience && !signs.UsedUp(err), err
 		}
-		judge := signs.Judge{What: "pod " + pods[i].Metadata.Name}
-		if f, ok := errors.AsType[*backends.Failure](judge.AtLast(facts)); ok {
-			return &backends.Failure{Class: f.Class, Err: err}
+	}
+	return nil, final, classed(pods, errors.New(why))
+}
+
+// classed gives an error of load pods the class of what the pods say of themselves, as those of
+// servers have it. One that has ended says more than one that waits.
+func classed(pods []object, err error) error {
+	for _, over := range []bool{true, false} {
+		for i := range pods {
+			if class := pods[i].class(); class != "" && (pods[i].ended() != "") == over {
+				return &backends.Failure{Class: class, Err: err}
+			}
 		}
 	}
 	return err
+}
+
+// class is that of what a pod says of itself, "" for none.
+func (o *object) class() string {
+	facts := signs.OfPod(&o.Status)
+	for _, c := range o.Status.Containers {
+		facts = append(facts, signs.OfState("", c.State)...)
+	}
+	if f, ok := errors.AsType[*backends.Failure]((&signs.Judge{}).AtLast(facts)); ok {
+		return f.Class
+	}
+	for _, c := range o.Status.Containers {
+		switch t := c.State.Terminated; {
+		case t != nil && t.Reason == "OOMKilled":
+			return "oom.host"
+		case t != nil && o.Metadata.Deleted == nil:
+			return "exit"
+		}
+	}
+	if o.Metadata.Deleted != nil {
+		return "deleted"
+	}
+	return ""
+}
+
+// explained gives an error about pods that ran the class of their end, if one has ended.
+func (f *Fleet) explained(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), goneWithin)
+	defer cancel()
+	pods, unseen := f.list(ctx)
+	if unseen != nil {
+		return err
+	}
+	return classed(slices.DeleteFunc(pods, func(o object) bool { return o.ended() == "" }), err)
 }
 
 // ready has the names of the pods once all run, or why not, and whether that is final.
@@ -171,20 +220,40 @@ func (f *Fleet) list(ctx context.Context) ([]object, error) {
 	return page.Items, err
 }
 
-// refusal is why the cluster makes no pods of the Job, where it says so and we may read it:
-// a quota or a rule of the cluster stands in the events of the Job alone.
-func (f *Fleet) refusal(ctx context.Context) string {
+// refusal is why the cluster makes no more than some pods of the Job, nil if it does not say so
+// or we may not read it: a quota or a rule of the cluster stands in the events of the Job alone.
+func (f *Fleet) refusal(ctx context.Context, have, n int) error {
 	var page struct {
 		Items []struct{ Reason, Message string } `json:"items"`
 	}
 	query := url.Values{"fieldSelector": {"involvedObject.name=" + f.jobName()}}
 	if err := f.API.Get(ctx, f.path("/api/v1", "events")+"?"+query.Encode(), &page); err != nil {
-		return ""
+		return nil
 	}
 	for _, e := range slices.Backward(page.Items) {
 		if e.Reason == "FailedCreate" {
-			return e.Message
+			j := signs.Judge{What: fmt.Sprintf("the cluster makes %d of %d pods", have, n), Own: true}
+			if err := j.AtLast([]signs.Fact{signs.Refused("Forbidden", e.Message)}); err != nil {
+				return hinted(err)
+			}
+			return fmt.Errorf("%s: %s", j.What, e.Message)
 		}
 	}
-	return ""
+	return nil
+}
+
+// refused is the error of a create, nil for none. That of one that the cluster refused has its class.
+func refused(what string, err error) error {
+	if _, answered := errors.AsType[*kubeapi.StatusError](err); err != nil && !answered {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return hinted(signs.Refusal(true, what, err))
+}
+
+// hinted is an error without its hint, but for a quota that is used up: other hints are about servers.
+func hinted(err error) error {
+	if f, ok := errors.AsType[*backends.Failure](err); ok && !signs.UsedUp(err) {
+		f.Hint = ""
+	}
+	return err
 }

@@ -11,6 +11,7 @@ import (
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/backends/ending"
 	"sweep.dev/sweep/backends/kubernetes/owner"
+	"sweep.dev/sweep/backends/kubernetes/signs"
 	"sweep.dev/sweep/internal/manifest"
 )
 
@@ -93,7 +94,11 @@ func (r *Running) start(ctx context.Context, release *Release, name backends.Nam
 	if r.of.Load != "" {
 		request.Labels = map[string]string{owner.LabelLoad: r.of.Load}
 	}
-	own, err := r.of.In.Create(ctx, request)
+	var own *owner.Owner
+	err := signs.Room{}.Await(ctx, func() (err error) {
+		own, err = r.of.In.Create(ctx, request)
+		return signs.Refusal(true, "what owns the objects", err)
+	})
 	if err != nil {
 		return err
 	}
@@ -104,9 +109,6 @@ func (r *Running) start(ctx context.Context, release *Release, name backends.Nam
 	}
 	r.begin(ctx)
 	if err := r.of.In.Note(ctx, own, release.Refs()); err != nil {
-		return err
-	}
-	if err := release.Apply(ctx, own); err != nil {
 		return err
 	}
 	up, cancel := context.WithCancelCause(ctx)
@@ -120,7 +122,9 @@ func (r *Running) start(ctx context.Context, release *Release, name backends.Nam
 		case <-up.Done():
 		}
 	}()
-	err = release.Await(up, name.String())
+	if err = release.Apply(up, own); err == nil { // either may wait for long
+		err = release.Await(up, name.String())
+	}
 	cancel(nil)
 	<-watched
 	return err

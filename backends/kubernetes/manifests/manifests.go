@@ -254,7 +254,7 @@ func (r *Release) Apply(ctx context.Context, o *owner.Owner) error {
 		})
 		meta, _ := one.doc["metadata"].(map[string]any)
 		meta["ownerReferences"] = []kubeapi.OwnerReference{o.Reference()}
-		if err := r.make(ctx, one, o); err != nil {
+		if err := (signs.Room{}).Await(ctx, func() error { return r.make(ctx, one, o) }); err != nil {
 			return err
 		}
 	}
@@ -298,8 +298,7 @@ func (r *Release) make(ctx context.Context, one *object, o *owner.Owner) error {
 	}
 }
 
-// refusal is the error of a create that the cluster has refused: a quota may have room at
-// another time.
+// refusal is the error of a create that the cluster has refused.
 func refusal(o *object, err error) error {
 	at := o.Place()
 	return signs.Refusal(true, fmt.Sprintf("%s:%d: %s is refused by the API server", at.Src.Name, at.Line, o), err)

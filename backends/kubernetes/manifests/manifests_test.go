@@ -325,6 +325,44 @@ func TestLaunch_late(t *testing.T) {
 	}
 }
 
+// A quota that refuses an object of the manifests, or the Job that owns them, is waited for
+// until the launch is over.
+func TestLaunch_quota(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"jobs", "services"} {
+		for _, room := range []bool{false, true} {
+			l, f := setup(t, decode)
+			ctx, cancel := context.WithCancelCause(t.Context())
+			var tries atomic.Int64
+			ready(f, func(w http.ResponseWriter, r *http.Request, do func()) bool {
+				if r.Method != http.MethodPost || !strings.HasSuffix(r.URL.Path, "/"+kind) || r.URL.Query().Get("dryRun") != "" {
+					return rehearse(w, r, do)
+				}
+				if n := tries.Add(1); n > 2 || n == 2 && room {
+					return false
+				} else if n == 2 {
+					cancel(errors.New("timeouts.launch"))
+				}
+				w.WriteHeader(http.StatusForbidden)
+				_, _ = w.Write([]byte(`{"kind":"Status","reason":"Forbidden","code":403,"message":"x is forbidden: exceeded quota: q"}`))
+				return true
+			})
+			run, err := l.Launch(ctx, asked(), &notebook{})
+			failure, ok := errors.AsType[*backends.Failure](err)
+			switch {
+			case room && err == nil:
+				err = run.Stop(t.Context())
+			case !room && ok && failure.Class == signs.Quota && strings.Contains(failure.Hint, "timeouts.launch") && strings.Contains(err.Error(), "x is forbidden: exceeded quota: q: "):
+				err = nil
+			}
+			if left := made(f); err != nil || len(left) > 0 {
+				t.Errorf("%s, room %v: %#v, %v, left are %v", kind, room, failure, err, left)
+			}
+			cancel(nil)
+		}
+	}
+}
+
 // A container that ends again and again ends the launch with the last lines of its log.
 func TestLaunch_broken(t *testing.T) {
 	t.Parallel()

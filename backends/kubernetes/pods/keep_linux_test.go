@@ -291,15 +291,26 @@ func deadlineOf(job kubetest.Object) float64 {
 	return seconds
 }
 
-// A quota that is used up is waited for as long as a node is, and no longer.
+// A quota that is used up is waited for as long as a node is, and no longer, whatever it refuses.
 func TestLaunch_quota(t *testing.T) {
 	t.Parallel()
-	for _, room := range []int64{3, 1000} { // the try that it has room for
+	for _, kind := range []string{"pods", "secrets", "jobs", "services"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			refusedByQuota(t, kind)
+		})
+	}
+}
+
+func refusedByQuota(t *testing.T, kind string) {
+	t.Helper()
+	const never = 1000
+	for room, pending := range map[int64]time.Duration{3: time.Minute, never: 2 * time.Second} { // by the try that it has room for
 		f := kubetest.Start(t)
 		f.Run()
 		var tries atomic.Int64
 		f.Before(func(w http.ResponseWriter, r *http.Request, _ func()) bool {
-			if r.Method != http.MethodPost || !strings.HasSuffix(r.URL.Path, "/pods") || tries.Add(1) >= room {
+			if r.Method != http.MethodPost || !strings.HasSuffix(r.URL.Path, "/"+kind) || tries.Add(1) >= room {
 				return false
 			}
 			w.WriteHeader(http.StatusForbidden)
@@ -311,15 +322,17 @@ func TestLaunch_quota(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b.Pending(time.Second)
+		b.Pending(pending)
+		spec.Roles[0].Replicas = 2 // which need a Service
+		spec.Roles[0].Env = map[string]string{"OF": "a Secret"}
 		var ledger backendtest.Ledger
 		d, err := b.Launch(t.Context(), spec, &ledger)
 		if err == nil {
 			err = d.Stop(t.Context())
-			if room > 100 {
+			if room == never {
 				t.Error("it was started without room")
 			}
-		} else if failed, ok := errors.AsType[*backends.Failure](err); room < 100 || !ok || failed.Class != "quota" || !errors.Is(err, backends.ErrCapacity) || tries.Load() < 3 {
+		} else if failed, ok := errors.AsType[*backends.Failure](err); room != never || !ok || failed.Class != "quota" || !errors.Is(err, backends.ErrCapacity) || tries.Load() < 2 {
 			t.Errorf("after %d tries: %v", tries.Load(), err)
 		} else {
 			err = nil

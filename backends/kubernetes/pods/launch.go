@@ -95,25 +95,28 @@ func (p provider) Group(ctx context.Context, pod string, units []*provision.Unit
 		return err
 	}
 	u := units[0]
-	l.owner, err = n.Create(ctx, owner.Request{
-		Name: u.Pod, Marks: u.Marks, Engine: u.Spec.Engine, Image: u.Replicas[0].Role.Image, Lease: p.b.place.Heartbeat,
-	})
-	if errors.Is(err, owner.ErrTaken) {
-		return fmt.Errorf("%w: %w", provision.ErrTaken, err)
-	}
-	if err != nil {
+	err = p.room().Await(ctx, func() (err error) {
+		l.owner, err = n.Create(ctx, owner.Request{
+			Name: u.Pod, Marks: u.Marks, Engine: u.Spec.Engine, Image: u.Replicas[0].Role.Image, Lease: p.b.place.Heartbeat,
+		})
+		if errors.Is(err, owner.ErrTaken) {
+			return fmt.Errorf("%w: %w", provision.ErrTaken, err)
+		}
 		return signs.Refusal(false, "job "+pod, err)
+	})
+	if err != nil {
+		return err
 	}
 	l.begin(ctx, n)
 	if l.several {
-		if err := p.make(ctx, "services", l.service()); err != nil {
-			return signs.Refusal(false, "service "+pod, err)
+		if err := p.make(ctx, "services", "service "+pod, l.service()); err != nil {
+			return err
 		}
 	}
 	for _, u := range units {
 		if secret := l.secret(u); secret != nil {
-			if err := p.make(ctx, "secrets", secret); err != nil {
-				return signs.Refusal(false, "secret "+u.Name, err)
+			if err := p.make(ctx, "secrets", "secret "+u.Name, secret); err != nil {
+				return err
 			}
 		}
 	}
@@ -121,10 +124,17 @@ func (p provider) Group(ctx context.Context, pod string, units []*provision.Unit
 }
 
 // make creates an object of which nobody needs more.
-func (p provider) make(ctx context.Context, collection string, o map[string]any) error {
-	return p.b.call(ctx, effect.KubeCreate, func(ctx context.Context, api *kubeapi.Client) error {
-		return api.Create(ctx, p.b.path(collection, ""), o, nil)
+func (p provider) make(ctx context.Context, collection, what string, o map[string]any) error {
+	return p.room().Await(ctx, func() error {
+		return signs.Refusal(false, what, p.b.call(ctx, effect.KubeCreate, func(ctx context.Context, api *kubeapi.Client) error {
+			return api.Create(ctx, p.b.path(collection, ""), o, nil)
+		}))
 	})
+}
+
+// room is how a create waits for room in a quota: as a pod waits for a node.
+func (p provider) room() signs.Room {
+	return signs.Room{Every: p.b.every.quota, Pending: p.b.config.Pending}
 }
 
 // attached notes a remote, and returns all of its role if it is the last of them. Units are
@@ -186,26 +196,13 @@ func (p provider) Ungroup(ctx context.Context, pod string) error {
 	return signs.Denied(n.Delete(ctx, pod, ""))
 }
 
-// Create makes a pod, which starts it. A quota that is used up is waited for as a node is:
-// what uses it may be another deployment of the same run.
-func (p provider) Create(ctx context.Context, u *provision.Unit) (provision.Instance, error) {
-	for begun := time.Now(); ; {
-		i, err := p.create(ctx, u)
-		if i.ID != "" || !usedUp(err) || time.Since(begun) >= p.b.config.Pending {
-			return i, err
-		}
-		select {
-		case <-ctx.Done():
-			return i, errors.Join(context.Cause(ctx), err)
-		case <-time.After(min(p.b.every.quota, p.b.config.Pending)):
-		}
-	}
-}
-
-// usedUp says whether a create was refused for a quota that another end gives room in.
-func usedUp(err error) bool {
-	f, ok := errors.AsType[*backends.Failure](err)
-	return ok && f.Class == signs.Quota && errors.Is(err, backends.ErrCapacity)
+// Create makes a pod, which starts it.
+func (p provider) Create(ctx context.Context, u *provision.Unit) (i provision.Instance, err error) {
+	err = p.room().Await(ctx, func() (err error) {
+		i, err = p.create(ctx, u)
+		return err
+	})
+	return i, err
 }
 
 // create makes a pod once.

@@ -11,6 +11,7 @@ import (
 	"sweep.dev/sweep/backends/kubernetes/clients"
 	"sweep.dev/sweep/internal/kubeapi"
 	"sweep.dev/sweep/load/worker"
+	"sweep.dev/sweep/result"
 )
 
 var _ backends.ClientHost = (*launch)(nil)
@@ -91,7 +92,8 @@ func (l *launch) Clients(ctx context.Context, n int) ([]backends.Client, error) 
 		c := list[0]
 		conn, err := worker.Dial(ctx, worker.Address{URL: c.URL, Token: c.Token, Dial: c.Dial}, h.direct)
 		if err != nil {
-			return nil, fmt.Errorf("a load pod in namespace %s does not reach pod %s at %s: %w: look at the network policies of the namespace", l.b.place.Namespace, h.pod, h.direct, err)
+			err = fmt.Errorf("a load pod in namespace %s does not reach pod %s at %s: %w: look at the network policies of the namespace", l.b.place.Namespace, h.pod, h.direct, err)
+			return nil, &backends.Failure{Class: result.ErrConnect, Err: err}
 		}
 		conn.Close()
 		break // requests go to the first

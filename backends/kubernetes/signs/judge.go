@@ -62,20 +62,19 @@ func Denied(err error) error {
 	return err
 }
 
-// Refusal is the error of a create that was refused. own says whether what was to be made
-// is of a user's own manifests.
+// Refusal is the error of a create that was refused, nil for none. own says whether what was to
+// be made is of a user's own manifests.
 func Refusal(own bool, what string, err error) error {
+	if err == nil {
+		return nil
+	}
 	at, ok := errors.AsType[*kubeapi.StatusError](err)
 	if !ok {
 		return fmt.Errorf("%s: %w", what, Denied(err))
 	}
 	f := Refused(at.Reason, at.Message)
 	if s := of(f); s != nil {
-		is := s.failure(own, fmt.Errorf("%s: %.500s", what, f))
-		if own && s.once != "" {
-			is.Hint = s.once
-		}
-		return is
+		return s.failure(own, fmt.Errorf("%s: %.500s", what, f))
 	}
 	if at.Code >= 400 && at.Code < 500 {
 		return fmt.Errorf("%w: %s: %w", backends.ErrSpec, what, err)

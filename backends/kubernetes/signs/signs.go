@@ -61,8 +61,6 @@ type sign struct {
 	// own is the hint for a pod of a user's own manifests, which backend.deploy says
 	// nothing of; "" is hint.
 	own string
-	// once is own for an object that is refused itself, which nothing makes again; "" is own.
-	once string
 	// after is how long it may last: some of these go away by themselves. waits is
 	// [Judge.Pending] in its place.
 	after time.Duration
@@ -123,7 +121,7 @@ const (
 // is [*kubeapi.Denied].
 var signs = []sign{
 	// Answers to a create.
-	{in: inCreate, message: `exceeded quota`, class: Quota, err: backends.ErrCapacity, hint: "the namespace's ResourceQuota is used up: end what uses it, ask for more, or wait longer with backend.deploy.pending", own: "the namespace's ResourceQuota is used up: end what uses it, ask for more, or wait longer with timeouts.launch", once: "the namespace's ResourceQuota is used up, and no controller tries again to make this object: end what uses it or ask for more, and run it again", waits: true},
+	{in: inCreate, message: `exceeded quota`, class: Quota, err: backends.ErrCapacity, hint: "the namespace's ResourceQuota is used up: end what uses it, ask for more, or wait longer with backend.deploy.pending", own: "the namespace's ResourceQuota is used up: end what uses it, ask for more, or wait longer with timeouts.launch", waits: true},
 	{in: inCreate, message: `failed quota.*must specify (\S+)`, class: Quota, err: backends.ErrSpec, hint: "the namespace's ResourceQuota wants each pod to say what it uses: set memory and cpu in backend.deploy", own: "the namespace's ResourceQuota wants each container to say what it uses: set its resources in the manifest"},
 	{in: inCreate, message: `violates PodSecurity`, class: "admission", err: backends.ErrSpec, hint: "the namespace's Pod Security Standard refuses the pod: leave out root in backend.deploy, or use another namespace", own: "the namespace's Pod Security Standard refuses the pod: set the securityContext that the text names in the manifest, or use another namespace"},
 	{in: inCreate, message: `RuntimeClass .* not found`, class: "admission", err: backends.ErrSpec, hint: "the cluster has no such runtime class: backend.deploy.runtime_class", own: "the cluster has no such runtime class: runtimeClassName in the manifest"},
