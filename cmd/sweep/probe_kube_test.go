@@ -40,6 +40,12 @@ func TestProbe_kube(t *testing.T) {
 	}
 	shown(refused.stderr)
 
+	// So is a right that only one kind of object needs.
+	hidden := sweep(t, ".", []string{"KUBECONFIG=" + stacktest.Serve(t, file, "ingresses")}, "probe", "--kube", "llm-d/ingress/pd")
+	if hidden.code != exitProvider || !strings.Contains(hidden.stderr, "may not list ingresses in namespace llm-d") || !strings.Contains(hidden.stderr, "--print-role") {
+		t.Errorf("exit %d\n%s", hidden.code, hidden.stderr)
+	}
+
 	got = sweep(t, ".", env, "probe", "--json", "--kube", "llm-d/inferencepool/pd", "--kube-context", "prod")
 	var s struct {
 		stack.Stack

@@ -22,12 +22,11 @@ const (
 
 // pullPatience is how long an image may fail to be pulled, and makePatience how long a Job
 // may have too few pods, before that is taken for final. After askAfter the cluster is asked why
-// it has too few, and after makePatience it is asked every lookLater.
+// it has too few.
 const (
 	pullPatience = 20 * time.Second
 	makePatience = 10 * time.Second
 	askAfter     = time.Second
-	lookLater    = time.Second
 )
 
 // An object is the part of a pod that is read.
@@ -97,14 +96,10 @@ func (f *Fleet) started(ctx context.Context, n int) ([]string, error) {
 		if last == nil || ctx.Err() == nil { // its end hides why
 			last = err
 		}
-		pause := lookEvery
-		if time.Since(begun) > makePatience {
-			pause = lookLater
-		}
 		select {
 		case <-ctx.Done():
 			return nil, fmt.Errorf("%w: %w", last, context.Cause(ctx))
-		case <-time.After(pause):
+		case <-time.After(lookEvery + time.Since(begun)/300): // less often, the longer it lasts
 		}
 	}
 }

@@ -20,6 +20,7 @@ type cluster struct {
 	ingresses []ingress
 	apis      []string // group/version of what exists, beside the core's
 	findings  []string // what could not be read
+	denied    []*kubeapi.Denied
 }
 
 // The kinds that are read, with their versions, the newest first. A cluster may lack all
@@ -82,6 +83,7 @@ func optional[T any](c *cluster, resource string) func([]T, error) ([]T, error) 
 	return func(list []T, err error) ([]T, error) {
 		if denied, ok := errors.AsType[*kubeapi.Denied](err); ok {
 			c.findings = append(c.findings, fmt.Sprintf("%v: what leads to the stack through %s is not known", denied, resource))
+			c.denied = append(c.denied, denied)
 			return nil, nil
 		}
 		return list, err

@@ -3,6 +3,7 @@ package stack_test
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -147,6 +148,56 @@ func TestDiscover_denied(t *testing.T) {
 		if want := h.Resource != "services" && h.Resource != "httproutes"; h.Held != want {
 			t.Errorf("%s held: %v", h.Resource, h.Held)
 		}
+	}
+}
+
+// A name that leads nowhere since a right is missing is refused with that right. A name without a
+// kind may lead elsewhere later, so its error only has the right in words.
+func TestDiscover_unread(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, denied, want string
+		refused            bool
+	}{
+		{"ingress/three", "ingresses", "u may not list ingresses in namespace ns", true},
+		{"ingress/three", "services", "u may not list services in namespace ns", true},
+		{"ingress/three", "httproutes", "", false},
+		{"service/three", "services", "u may not list services in namespace ns", true},
+		{"inferencepool/two", "inferencepools", "u may not list inferencepools in namespace ns", true},
+		{"ingress/none", "httproutes", "named ingress/none", false},
+		{"none", "ingresses", "u may not list ingresses in namespace ns", false},
+	} {
+		_, err := stack.Discover(t.Context(), cluster(t, "many.yaml", c.denied), "ns", c.name)
+		if _, refused := errors.AsType[*kubeapi.Denied](err); refused != c.refused || (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s without %s: %v", c.name, c.denied, err)
+		}
+	}
+}
+
+// An Ingress leads to the pods of the Services of all of its paths and of its default backend,
+// and not to those of others.
+func TestDiscover_ingress(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join("testdata", "many.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "both.yaml")
+	both := strings.Replace(string(text), "spec: {tls: [{hosts: [three.example.com]}]", "spec: {defaultBackend: {service: {name: two}}, tls: [{hosts: [three.example.com]}]", 1) +
+		"\n---\napiVersion: v1\nkind: Service\nmetadata: {name: two, namespace: ns}\nspec: {selector: {app: two}, ports: [{port: 8000}]}\n"
+	if err := os.WriteFile(file, []byte(both), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	api, err := kubeapi.Connect(kubeapi.Config{Kubeconfig: stacktest.Serve(t, file)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := stack.Discover(t.Context(), api, "ns", "ingress/three")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := pods(s); got != "server: three-0; prefill-decode: two-0" || !strings.HasPrefix(entries(s), "https://lb.example.com host three.example.com") {
+		t.Errorf("%s, %s", got, entries(s))
 	}
 }
 

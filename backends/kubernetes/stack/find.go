@@ -55,7 +55,29 @@ func (c *cluster) find(name string) (*part, error) {
 			return c.rooted(k+"/"+object, seeds)
 		}
 	}
-	return nil, fmt.Errorf("namespace %s has no %s named %s; it has %s", c.namespace, strings.Join(kinds, ", "), name, c.summary())
+	if !qualified {
+		kind = ""
+	}
+	return nil, c.unread(kind, fmt.Errorf("namespace %s has no %s named %s; it has %s", c.namespace, strings.Join(kinds, ", "), name, c.summary()))
+}
+
+// needs are the resources without which an object of a kind leads nowhere.
+var needs = map[string][]string{
+	kindRoute: {"httproutes"}, kindGateway: {"httproutes"}, kindPool: {"inferencepools"}, kindService: {"services"}, kindIngress: {"ingresses", "services"},
+}
+
+// unread adds to an error the rights that are missing and may be why: those that an object of a
+// kind needs as a [kubeapi.Denied], and for the kind "" all, in words.
+func (c *cluster) unread(kind string, err error) error {
+	for _, d := range c.denied {
+		switch {
+		case slices.Contains(needs[kind], d.Resource):
+			err = fmt.Errorf("%w; a right is missing: %w", err, d)
+		case kind == "":
+			err = fmt.Errorf("%w; a right is missing: %s", err, d.Error())
+		}
+	}
+	return err
 }
 
 // CheckName says what is wrong with a name of a stack, as far as no cluster has to be
@@ -76,7 +98,8 @@ func CheckName(name string) error {
 // rooted is the stack around some pods.
 func (c *cluster) rooted(name string, seeds []string) (*part, error) {
 	if len(seeds) == 0 {
-		return nil, fmt.Errorf("%s in namespace %s %w: are there replicas, and do the selectors fit?", name, c.namespace, ErrNoPods)
+		kind, _, _ := strings.Cut(name, "/")
+		return nil, c.unread(kind, fmt.Errorf("%s in namespace %s %w: are there replicas, and do the selectors fit?", name, c.namespace, ErrNoPods))
 	}
 	return c.grow(name, seeds), nil
 }
@@ -104,7 +127,7 @@ func (c *cluster) only() (*part, error) {
 	case 1:
 		return found[0], nil
 	case 0:
-		return nil, fmt.Errorf("namespace %s has no inference stack that sweep knows by its labels, pools or GPUs: it has %s; name what leads to yours: --kube %s/NAME", c.namespace, c.summary(), c.namespace)
+		return nil, c.unread("", fmt.Errorf("namespace %s has no inference stack that sweep knows by its labels, pools or GPUs: it has %s; name what leads to yours: --kube %s/NAME", c.namespace, c.summary(), c.namespace))
 	}
 	names := make([]string, len(found))
 	for i, f := range found {
