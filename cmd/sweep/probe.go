@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"strconv"
 	"strings"
 	"syscall"
@@ -40,7 +41,9 @@ func (a *app) probeCommand() *cli.Command {
 		ArgsUsage: "URL",
 		Description: `Asks URL for its models, one completion and one stream, and prints which
 model answers, whose metrics it has, and the TTFT, TPOT, E2E, tokens/s, text
-and finish_reason of that one stream; with -v also each delta with its time.
+and finish_reason of that one stream; with -v also each delta with its time,
+and the first 64 KiB of each answer as it came, with references in place of
+secrets.
 One stream shows that the server answers; it is no measurement. The key is
 read from the environment variable that --key-env names, or from the file
 that --key-file names.
@@ -61,7 +64,7 @@ Nothing in the cluster is changed.
 			&cli.StringFlag{Name: "model", Usage: "ask for this `MODEL`; default: the first that is served"},
 			&cli.IntFlag{Name: "max-tokens", Usage: "tokens to ask for in the stream", Value: 8},
 			&cli.BoolFlag{Name: "allow-link-local", Usage: "permit an address that is link-local or a cloud's metadata service"},
-			&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "print the answers, and each event of the stream with its time"},
+			&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "print each event of the stream with its time, and the first 64 KiB of each answer"},
 			&cli.BoolFlag{Name: "json", Usage: "print as JSON"},
 		),
 		Commands:     []*cli.Command{a.metricsCommand()},
@@ -91,14 +94,15 @@ Nothing in the cluster is changed.
 				return &usage{err}
 			}
 			a.warnOfPlainKey(base, key)
+			mask := secret.NewMask(append(secret.FromEnviron(os.Environ()), secret.New("the key", key)))
 			guard := netguard.Guard{AllowLinkLocal: c.Bool("allow-link-local"), Hint: "--allow-link-local permits it"}
 			api := ask.New(&foreign.Host{At: at, Guard: guard}, func(h http.Header) {
 				if key != "" {
 					h.Set("Authorization", "Bearer "+key)
 				}
-			}, secret.Mask{}, func(string) {})
+			}, mask, func(string) {})
 			defer api.Close()
-			p := &probe{model: c.String("model"), tokens: c.Int("max-tokens"), api: api}
+			p := &probe{model: c.String("model"), tokens: c.Int("max-tokens"), api: api, mask: mask, verbose: c.Bool("verbose")}
 			found := &probed{URL: base, Stream: []delta{}}
 			err = p.run(ctx, found)
 			if err != nil {
@@ -108,7 +112,11 @@ Nothing in the cluster is changed.
 				return errors.Join(a.json().Encode(found), err)
 			}
 			page := a.page()
-			if shown := found.print(page, c.Bool("verbose")); err != nil || shown != nil {
+			shown := found.print(page, p.verbose)
+			for _, a := range found.Answers {
+				page.Lines(a.Asked, strings.Split(strings.TrimRight(a.Text, "\n"), "\n"))
+			}
+			if err != nil || shown != nil {
 				return errors.Join(err, shown)
 			}
 			page.Text("next: " + draw.Command("sweep bench "+plaintext.Word(found.URL)))
@@ -117,14 +125,48 @@ Nothing in the cluster is changed.
 	}
 }
 
-// maxQuote bounds what is quoted of an answer that is not one, in bytes.
-const maxQuote = 200
+// maxQuote bounds what is quoted of an answer that is not one, and maxShown what is shown of
+// one with -v, in bytes.
+const (
+	maxQuote = 200
+	maxShown = 64 << 10
+)
 
 // A probe is one look at a server.
 type probe struct {
-	model  string
-	tokens int
-	api    *ask.Client
+	model   string
+	tokens  int
+	api     *ask.Client
+	mask    secret.Mask
+	verbose bool // answers are kept
+}
+
+// A reply is the first part of all that a server answered to one question.
+type reply struct {
+	Asked string `json:"asked"`
+	Text  string `json:"text"`
+}
+
+// keep keeps the answer to a question, without secrets.
+func (p *probe) keep(found *probed, asked string, body []byte, err error) {
+	if status, ok := errors.AsType[*ask.Status](err); ok {
+		asked, body = fmt.Sprintf("%s (status %d)", asked, status.Code), []byte(status.Body())
+	}
+	text := p.mask.Text(string(body))
+	if len(text) > maxShown {
+		text = strings.ToValidUTF8(text[:maxShown], "") + "\nThe answer goes on: these are its first 64 KiB."
+	}
+	if p.verbose && (text != "" || err == nil) {
+		found.Answers = append(found.Answers, reply{asked, text})
+	}
+}
+
+// hide puts references in place of secrets that a server has answered.
+func (p *probe) hide(found *probed) {
+	for i := range found.Stream {
+		found.Stream[i].Data = p.mask.Text(found.Stream[i].Data)
+	}
+	found.Text, found.Completion = p.mask.Text(found.Text), json.RawMessage(p.mask.Text(string(found.Completion)))
 }
 
 // A finding of a probe is everything that one look showed.
@@ -147,6 +189,7 @@ type probed struct {
 	Incomplete string          `json:"incomplete,omitempty"` // why the stream is no complete answer
 	Metrics    string          `json:"metrics"`              // which engine's, or why there is none
 	Series     int             `json:"metrics_series"`
+	Answers    []reply         `json:"answers,omitempty"` // with -v
 }
 
 // A delta is one event of the stream.
@@ -170,7 +213,9 @@ func (d delta) text() string {
 }
 
 func (p *probe) run(ctx context.Context, found *probed) error {
+	defer p.hide(found)
 	body, err := p.api.Get(ctx, "/v1/models")
+	p.keep(found, "GET /v1/models", body, err)
 	if err == nil {
 		found.Models, err = ask.Models(body)
 	}
@@ -188,16 +233,19 @@ func (p *probe) run(ctx context.Context, found *probed) error {
 		"model": found.Model, "max_tokens": 1,
 		"messages": []map[string]string{{"role": "user", "content": "Hello"}},
 	}
-	found.Completion, err = p.api.Post(ctx, "/v1/chat/completions", request)
+	found.Completion, err = p.api.Post(ctx, pathChat, request)
+	p.keep(found, "POST "+pathChat, found.Completion, err)
 	if status, ok := errors.AsType[*ask.Status](err); ok && status.Refused() { // perhaps it takes none of one token
 		request["max_tokens"] = p.tokens
-		found.Completion, err = p.api.Post(ctx, "/v1/chat/completions", request)
+		found.Completion, err = p.api.Post(ctx, pathChat, request)
+		p.keep(found, "POST "+pathChat, found.Completion, err)
 	}
 	if err != nil {
 		return fmt.Errorf("completion: %w", err)
 	}
 	if !json.Valid(found.Completion) {
-		text := plaintext.Line(string(found.Completion[:min(len(found.Completion), maxQuote)]))
+		text := p.mask.Text(string(found.Completion))
+		text = plaintext.Line(text[:min(len(text), maxQuote)])
 		found.Completion = nil // which could not be printed as JSON
 		return fmt.Errorf("completion: the answer is no JSON: %s", text)
 	}
@@ -206,18 +254,23 @@ func (p *probe) run(ctx context.Context, found *probed) error {
 	if err := p.stream(ctx, request, found); err != nil {
 		return fmt.Errorf("stream: %w", err)
 	}
-	found.Metrics, found.Series = p.metrics(ctx)
+	found.Metrics, found.Series = p.metrics(ctx, found)
 	return nil
 }
 
 // maxDeltas bounds the events that a probe keeps.
 const maxDeltas = 256
 
-func (p *probe) stream(ctx context.Context, request map[string]any, found *probed) error {
+// pathChat is where completions are asked for.
+const pathChat = "/v1/chat/completions"
+
+func (p *probe) stream(ctx context.Context, request map[string]any, found *probed) (err error) {
+	var came bytes.Buffer // more than is shown, as what is hidden may be longer
+	defer func() { p.keep(found, "POST "+pathChat+", as a stream", came.Bytes(), err) }()
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	sent := time.Now()
-	resp, err := p.api.Open(ctx, http.MethodPost, "/v1/chat/completions", request)
+	resp, err := p.api.Open(ctx, http.MethodPost, pathChat, request)
 	if err != nil {
 		return err
 	}
@@ -233,6 +286,9 @@ func (p *probe) stream(ctx context.Context, request map[string]any, found *probe
 	for reads := 1; ; reads++ {
 		n, err := resp.Body.Read(buf)
 		mark := wire.Mark{At: time.Since(sent), After: result.Never, Read: reads}
+		if came.Len() < 2*maxShown {
+			came.Write(buf[:n])
+		}
 		parser.Feed(buf[:n])
 		for parser.Next(&ev) {
 			found.take(mark.At, &ev)
@@ -313,8 +369,9 @@ func (f *probed) take(at time.Duration, ev *sse.Event) {
 }
 
 // metrics says which profile's series the server exposes most of.
-func (p *probe) metrics(ctx context.Context) (engineName string, series int) {
+func (p *probe) metrics(ctx context.Context, found *probed) (engineName string, series int) {
 	body, err := p.api.Get(ctx, "/metrics")
+	p.keep(found, "GET /metrics", body, err)
 	if err != nil {
 		return "none: " + err.Error(), 0
 	}
@@ -369,12 +426,6 @@ func (f *probed) print(page *draw.Document, verbose bool) error {
 		return page.Err()
 	}
 	rows = nil
-	if f.Completion != nil {
-		rows = append(rows, []string{"completion", string(bytes.TrimSpace(f.Completion))})
-	}
-	if len(f.Usage) > 0 {
-		rows = append(rows, []string{"usage", string(f.Usage)})
-	}
 	for i, d := range f.Stream {
 		rows = append(rows, []string{fmt.Sprintf("event %d, %.3f ms", i, d.MS), d.text()})
 	}

@@ -6,6 +6,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -99,5 +101,70 @@ func TestProbe_notReady(t *testing.T) {
 				t.Errorf("%s %s: exit %d, want %q\n%s\n%s", form, url, r.code, want, r.stdout, r.stderr)
 			}
 		}
+	}
+}
+
+// With -v the answer to each question is printed as it came, without secrets and at most its
+// first 64 KiB. Without it none is.
+func TestProbe_answers(t *testing.T) {
+	t.Parallel()
+	const key, marker = "sk-0123456789abcdef", "EVERY-LINE"
+	lines := strings.Repeat("# HELP x  two spaces\n", maxShown/21) // less than is shown
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var body struct{ Stream bool }
+		_ = json.NewDecoder(r.Body).Decode(&body)
+		switch {
+		case r.URL.Path == "/v1/models":
+			fmt.Fprintf(w, `{"data":[{"id":"m","note":"%s %s"}]}`, marker, r.Header.Get("Authorization"))
+		case r.URL.Path == "/metrics":
+			_, _ = io.WriteString(w, lines+strings.Repeat("y", 2*maxShown)+"THE END")
+		case body.Stream:
+			w.Header().Set("Content-Type", "text/event-stream")
+			fmt.Fprintf(w, ": a comment\x1b[31m\n\ndata: {\"choices\":[{\"delta\":{\"content\":\"%s\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n", key)
+		default:
+			fmt.Fprintf(w, `{"id":"c-1","key":%q}`, key)
+		}
+	}))
+	t.Cleanup(server.Close)
+	file := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(file, []byte(key), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := sweep(t, ".", nil, "probe", "-v", "--key-file", file, server.URL)
+	for _, want := range []string{
+		`GET /v1/models:` + "\n" + `  {"data":[{"id":"m","note":"EVERY-LINE Bearer the key`, "POST /v1/chat/completions:\n  {\"id\":\"c-1\",\"key\":\"the key\"}",
+		"POST /v1/chat/completions, as a stream:\n  : a comment\n", "data: [DONE]\n", "GET /metrics:\n  # HELP x  two spaces\n", "\n  The answer goes on: these are its first 64 KiB.\n",
+	} {
+		if !strings.Contains(got.stdout, want) {
+			t.Errorf("no %q", want)
+		}
+	}
+	for _, form := range []string{"-v", "-v=false", "--json"} {
+		got := sweep(t, ".", nil, "probe", form, "--key-file", file, server.URL)
+		for _, never := range []string{key, "THE END", "\x1b"} {
+			if strings.Contains(got.stdout+got.stderr, never) || got.code != exitOK {
+				t.Errorf("%s: exit %d, it prints %q", form, got.code, never)
+			}
+		}
+		if shown := strings.Contains(got.stdout, marker); shown != (form == "-v") {
+			t.Errorf("%s: the whole answers are printed: %v", form, shown)
+		}
+	}
+	var p probed
+	if err := json.Unmarshal([]byte(sweep(t, ".", nil, "probe", "-v", "--json", "--key-file", file, server.URL).stdout), &p); err != nil || len(p.Answers) != 4 || len(p.Answers[3].Text) > maxShown+100 {
+		t.Errorf("%d answers, %v", len(p.Answers), err)
+	}
+}
+
+// An answer that is an error is printed whole as well: it may say more than its first line.
+func TestProbe_answersOfErrors(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Error(w, "no\n"+strings.Repeat("because\n", 100)+"of this", http.StatusTeapot)
+	}))
+	t.Cleanup(server.Close)
+	got := sweep(t, ".", nil, "probe", "-v", server.URL)
+	if got.code != exitIncomplete || !strings.Contains(got.stdout, "GET /v1/models (status 418):\n  no\n  because\n") || !strings.Contains(got.stdout, "\n  of this\n") {
+		t.Errorf("exit %d\n%s", got.code, got.stdout)
 	}
 }

@@ -23,6 +23,9 @@ type Status struct {
 
 func (e *Status) Error() string { return e.text }
 
+// Body returns the whole answer, without secrets.
+func (e *Status) Body() string { return e.body }
+
 // IsModel says whether the server does not have the model: with 404, as if it did
 // not have the path.
 func (e *Status) IsModel() bool {
