@@ -56,8 +56,10 @@ func TestDelete_orphans(t *testing.T) {
 		t.Fatal(err)
 	}
 	orphan := pod(o, "orphan")
-	delete(orphan["metadata"].(map[string]any), "ownerReferences")
 	theirs := pod(o, "theirs")
+	for _, p := range []kubetest.Object{orphan, theirs} { // else the controllers take them along with the Job
+		delete(p["metadata"].(map[string]any), "ownerReferences")
+	}
 	theirs["metadata"].(map[string]any)["labels"] = map[string]any{}
 	delete(theirs["metadata"].(map[string]any), "ownerReferences") // the cluster deletes what lost its owner
 	f.Put("/api/v1/namespaces/ns/pods/orphan", orphan)
