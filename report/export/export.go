@@ -139,22 +139,28 @@ func (e *export) trials() iter.Seq[conclude.Trial] {
 	}
 }
 
-// requests are those of a trial, the warm-up and probes left out.
-func (e *export) requests(t conclude.Trial) ([]result.Request, error) {
-	var list []result.Request
+// requests yields those of a trial, the warm-up and probes left out. A batch of them is in
+// memory at a time: a trial may have more than fit.
+func (e *export) requests(t conclude.Trial) iter.Seq2[*result.Request, error] {
 	name := filepath.Join(rundir.AttemptDir(e.run.Dir, t.Commit), layout.Requests)
-	for r, err := range store.RequestsOf(name) {
-		if err != nil {
-			return nil, fmt.Errorf("requests of %s: %w", t.Key, err)
+	return func(yield func(*result.Request, error) bool) {
+		none := true
+		for r, err := range store.RequestsOf(name) {
+			if err != nil {
+				yield(nil, fmt.Errorf("requests of %s: %w", t.Key, err))
+				return
+			}
+			if r.Measured() {
+				none = false
+				if !yield(&r.Request, nil) {
+					return
+				}
+			}
 		}
-		if r.Measured() {
-			list = append(list, r.Request)
+		if none {
+			yield(nil, fmt.Errorf("requests of %s: %w", t.Key, errors.New("the trial has none")))
 		}
 	}
-	if len(list) == 0 {
-		return nil, fmt.Errorf("requests of %s: %w", t.Key, errors.New("the trial has none"))
-	}
-	return list, nil
 }
 
 // text is a column of a row that holds a text; "" for null.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"math"
 	"path"
 	"slices"
@@ -118,11 +119,10 @@ func folder(c conclude.Cell) string {
 // are not known, without which no reader takes it.
 func (e *export) benchServe(t conclude.Trial) (object, error) {
 	row := t.Outcome.Row
-	requests, err := e.requests(t)
+	w, err := wholeOf(e.requests(t))
 	if err != nil {
 		return nil, err
 	}
-	w := wholeOf(requests)
 	switch {
 	case w.completed == 0:
 		e.leave("no request was completed")
@@ -203,18 +203,18 @@ var percentiles = [...]struct {
 func (w *whole) statistics(o *object) {
 	for _, l := range []struct {
 		name   string
-		values []float64
-	}{{"ttft", w.ttft}, {"tpot", w.tpot}, {"itl", w.itl}, {"e2el", w.e2e}} {
-		if len(l.values) == 0 {
+		values iter.Seq[float64]
+	}{{"ttft", slices.Values(w.ttft)}, {"tpot", slices.Values(w.tpot)}, {"itl", w.itl.all()}, {"e2el", slices.Values(w.e2e)}} {
+		n, mean, std := moments(l.values)
+		if n == 0 {
 			continue // not measured: no key
 		}
-		mean, std := moments(l.values)
 		o.set("mean_"+l.name+"_ms", mean)
-		o.set("median_"+l.name+"_ms", result.Quantile(l.values, 0.5))
+		o.set("median_"+l.name+"_ms", quantile(l.values, n, 0.5))
 		o.set("std_"+l.name+"_ms", std)
 		for _, q := range percentiles {
-			if len(l.values) >= q.least {
-				o.set(q.name+"_"+l.name+"_ms", result.Quantile(l.values, q.p))
+			if n >= q.least {
+				o.set(q.name+"_"+l.name+"_ms", quantile(l.values, n, q.p))
 			}
 		}
 	}

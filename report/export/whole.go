@@ -1,6 +1,8 @@
 package export
 
 import (
+	"iter"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -22,23 +24,29 @@ type whole struct {
 	duration                     time.Duration
 	input, output                int // tokens; result.Unknown
 
-	ttft, tpot, itl, e2e []float64 // ms, sorted
+	ttft, tpot, e2e []float64 // ms, sorted
+	itl             gaps
 
 	maxChunks, maxConcurrent int // in the fullest second
 }
 
-func wholeOf(requests []result.Request) whole {
-	var w whole
+// wholeOf goes through the requests twice, as their seconds count from the first send.
+func wholeOf(requests iter.Seq2[*result.Request, error]) (*whole, error) {
 	first, last := time.Duration(math.MaxInt64), time.Duration(0)
-	for i := range requests {
-		if r := &requests[i]; r.Sent >= 0 {
+	for r, err := range requests {
+		if err != nil {
+			return nil, err
+		}
+		if r.Sent >= 0 {
 			first, last = min(first, r.Sent), max(last, r.End)
 		}
 	}
+	w := whole{itl: gaps{}, duration: max(0, last-first)}
 	chunks, concurrent := map[int]int{}, map[int]int{}
-	for i := range requests {
-		r := &requests[i]
+	for r, err := range requests {
 		switch {
+		case err != nil:
+			return nil, err
 		case r.Sent < 0:
 			continue
 		case r.Status == result.Failed:
@@ -56,23 +64,20 @@ func wholeOf(requests []result.Request) whole {
 			at += time.Duration(us) * time.Microsecond
 			chunks[int((at-first)/time.Second)]++
 			if j > 0 {
-				w.itl = append(w.itl, float64(us)/1e3)
+				w.itl[us]++
 			}
 		}
 		for s := (r.Sent - first) / time.Second; s <= (timeline.Done(r)-first)/time.Second; s++ {
 			concurrent[int(s)]++
 		}
 	}
-	if last > first {
-		w.duration = last - first
-	}
 	for s, n := range concurrent {
 		w.maxConcurrent, w.maxChunks = max(w.maxConcurrent, n), max(w.maxChunks, chunks[s])
 	}
-	for _, values := range [][]float64{w.ttft, w.tpot, w.itl, w.e2e} {
+	for _, values := range [][]float64{w.ttft, w.tpot, w.e2e} {
 		slices.Sort(values)
 	}
-	return w
+	return &w, nil
 }
 
 // latencies takes in those that a completed request has once.
@@ -101,14 +106,50 @@ func plus(sum, n int) int {
 	return sum + n
 }
 
-// moments are the mean and the population's standard deviation, as numpy has them.
-func moments(values []float64) (mean, std float64) {
-	for _, v := range values {
+// gaps are times between chunks in microseconds, with how often each came: a load has
+// thousands of different ones and may have hundreds of millions in all.
+type gaps map[int32]int
+
+// all yields every gap in ms, in ascending order.
+func (g gaps) all() iter.Seq[float64] {
+	distinct := slices.Sorted(maps.Keys(g))
+	return func(yield func(float64) bool) {
+		for _, us := range distinct {
+			for range g[us] {
+				if !yield(float64(us) / 1e3) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// quantile is [result.Quantile] of n sorted values.
+func quantile(sorted iter.Seq[float64], n int, p float64) float64 {
+	h := p * float64(n-1)
+	var near []float64
+	i := 0
+	for v := range sorted {
+		if i++; i > int(h) {
+			near = append(near, v)
+		}
+		if len(near) == 2 {
+			break
+		}
+	}
+	return result.Quantile(near, h-math.Floor(h))
+}
+
+// moments are the number of values, their mean and the population's standard deviation,
+// as numpy has them.
+func moments(values iter.Seq[float64]) (n int, mean, std float64) {
+	for v := range values {
+		n++
 		mean += v
 	}
-	mean /= float64(len(values))
-	for _, v := range values {
+	mean /= float64(n)
+	for v := range values {
 		std += (v - mean) * (v - mean)
 	}
-	return mean, math.Sqrt(std / float64(len(values)))
+	return n, mean, math.Sqrt(std / float64(n))
 }
