@@ -1,12 +1,15 @@
 package executor
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"sweep.dev/sweep/result"
 )
 
 // No prompt is sent twice in a run, over cells, trials and their warm-ups, so
@@ -146,5 +149,39 @@ func TestTrace_skipped(t *testing.T) {
 	want(t, "requests", o.Row["requests"], any(int64(2)))
 	if i := slices.Index(codesOf(o), "trace_rows_skipped"); i < 0 {
 		t.Errorf("findings %v", codesOf(o))
+	}
+}
+
+// Prompts that are too many for the memory are read from their file while they are sent. A
+// trial whose file was changed since is no measurement, and its error names the file.
+func TestPrompts_changedFile(t *testing.T) {
+	t.Parallel()
+	for _, change := range []bool{false, true} {
+		file := filepath.Join(t.TempDir(), "prompts.jsonl")
+		var lines strings.Builder
+		for i := range 24 {
+			fmt.Fprintf(&lines, `{"prompt": "number %02d", "not sent": "%s"}`+"\n", i, strings.Repeat("x", 3<<20))
+		}
+		if err := os.WriteFile(file, []byte(lines.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		w := newWorld(t, always(script{slow: func(context.Context) error {
+			if !change {
+				return nil
+			}
+			return os.Truncate(file, 3<<20)
+		}}), `matrix: {engine: sim, gpu: a, concurrency: 1}`, `load: {requests: 18, warmup: {requests: 1}, max_tokens: 4, prompts: {kind: jsonl, file: `+file+`}}`)
+		_, err := w.run(t.Context())
+		if !change {
+			want(t, "error", err, error(nil))
+			want(t, "prompts", len(w.prompts()), 20) // and the first of the worker
+		}
+		for _, o := range w.outcomes() {
+			errText, _ := o.Row["error"].(string)
+			if failed := o.Row["status"] == result.StatusFailed; failed != change || strings.Contains(errText, file+": it was changed") != change {
+				t.Errorf("changed %v: %v, %v, %v", change, o.Row["status"], errText, err)
+			}
+		}
+		want(t, "trials", len(w.outcomes()), 1)
 	}
 }

@@ -58,7 +58,8 @@ type Prompt struct {
 }
 
 // A Source says what each slot sends next: schedule and prompts, seeded, with
-// no clock and no I/O, so that the same plan and seed give the same load. It is
+// no clock and no I/O, so that the same plan and seed give the same load. Only given
+// prompts that are too many for the memory are read from their file. It is
 // called from one goroutine at a time. Sources are split into shards before
 // they are made, never while they run.
 type Source interface {

@@ -276,7 +276,7 @@ func (a *Attempt) measure(ctx, run context.Context, d sender) error {
 	} else {
 		a.ended.By = capped(config, a.records.measured)
 	}
-	return errors.Join(err, context.Cause(ctx))
+	return errors.Join(err, config.Prompts.Err(), context.Cause(ctx))
 }
 
 func (a *Attempt) options(progress func(load.Progress)) load.Options {

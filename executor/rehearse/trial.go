@@ -127,7 +127,7 @@ func (t *trial) send(ctx context.Context, server *virtual.Session) ([]result.Req
 		return nil, err
 	}
 	slices.SortFunc(all, func(a, b result.Request) int { return a.N - b.N })
-	return all, nil
+	return all, c.Prompts.Err()
 }
 
 // words is how the simulated engine counts synthetic prompts: a word is a token.

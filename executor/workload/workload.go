@@ -24,7 +24,8 @@ import (
 type Inputs struct {
 	plan    *plan.Plan
 	entries map[string][]source.Entry // given prompts, by file and kind
-	next    map[string]int            // of these: the first that no trial has
+	rest    map[string]*source.Rest   // those behind them; nil if there are none
+	next    map[string]int            // of all these: the first that no trial has
 	traces  map[string]trace.Trace    // by what the plan says of them
 	pairs   map[string][]source.Pair  // by file
 }
@@ -32,7 +33,7 @@ type Inputs struct {
 // New has read nothing yet.
 func New(p *plan.Plan) *Inputs {
 	return &Inputs{
-		plan: p, entries: map[string][]source.Entry{}, next: map[string]int{},
+		plan: p, entries: map[string][]source.Entry{}, rest: map[string]*source.Rest{}, next: map[string]int{},
 		traces: map[string]trace.Trace{}, pairs: map[string][]source.Pair{},
 	}
 }
@@ -59,7 +60,7 @@ func (in *Inputs) Claim(cell plan.Cell, trial int) (first int, err error) {
 	first = in.next[key]
 	c := in.Source(cell, trial, first)
 	in.next[key] += max(0, c.Needed()) // -1 if only time tells, which the language allows with reuse alone
-	if have := len(in.entries[key]); p.Reuse != plan.ReuseAllowed && in.next[key] > have {
+	if have := c.Prompts.Count(); p.Reuse != plan.ReuseAllowed && in.next[key] > have {
 		return 0, fmt.Errorf("prompts: the plan asks more than %d prompts of %s, which has %d; shorten the load, or set reuse: allowed",
 			in.next[key]-1, promptsName(p), have)
 	}
@@ -88,7 +89,7 @@ func (in *Inputs) Source(cell plan.Cell, trial, first int) source.Config {
 			System: p.System, SystemShare: p.SystemShare, InputTokens: p.InputTokens,
 			Distribution: source.Distribution(p.Distribution), Spread: p.Spread, Pairs: in.pairs[pairsKey(p)],
 			SharedPrefix: p.SharedPrefix, PrefixGroups: p.PrefixGroups,
-			Entries: in.entries[promptsKey(p)], First: first,
+			Entries: in.entries[promptsKey(p)], Rest: in.rest[promptsKey(p)], First: first,
 			Reuse: p.Reuse == plan.ReuseAllowed, CacheBust: p.CacheBust,
 		},
 	}
@@ -140,7 +141,7 @@ func (in *Inputs) readPrompts(p plan.Prompts) (err error) {
 	}
 	entries := source.InlinePrompts(p.Texts)
 	if p.File != "" {
-		entries, err = dataset.ReadPrompts(p.File, p.Kind)
+		entries, in.rest[key], err = dataset.ReadPrompts(p.File, p.Kind)
 	}
 	in.entries[key] = entries
 	return err

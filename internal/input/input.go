@@ -22,6 +22,8 @@ var (
 	ErrEmpty = errors.New("it is empty")
 	// ErrTooLarge is a file beyond the limit.
 	ErrTooLarge = errors.New("it is too large")
+	// ErrChanged is a file that was written since it was opened.
+	ErrChanged = errors.New("it was changed while it was in use")
 )
 
 // MaxData bounds a file of prompts, lengths or arrivals. Its readers bound what
@@ -30,9 +32,10 @@ const MaxData = 4 << 30
 
 // A File is a regular file that gives at most the bytes of its limit.
 type File struct {
-	f     *os.File
-	limit int64
-	read  int64
+	f      *os.File
+	opened fs.FileInfo
+	limit  int64
+	read   int64
 }
 
 // Open opens the regular file of that name, which has between one byte and
@@ -58,7 +61,7 @@ func Open(name string, limit int64) (*File, error) {
 		_ = f.Close()
 		return nil, err
 	}
-	return &File{f: f, limit: limit}, nil
+	return &File{f: f, opened: info, limit: limit}, nil
 }
 
 // ReadFile reads the regular file of that name, which has between one byte and
@@ -126,6 +129,18 @@ func (f *File) Read(b []byte) (int, error) {
 	n, err := f.f.Read(b)
 	if f.read += int64(n); f.read > f.limit {
 		return 0, tooLarge(f.f.Name(), f.limit)
+	}
+	return n, err
+}
+
+// ReadAt implements [io.ReaderAt]. It fails with [ErrChanged] if the file was written since
+// it was opened.
+func (f *File) ReadAt(b []byte, off int64) (int, error) {
+	n, err := f.f.ReadAt(b, off)
+	if now, e := f.f.Stat(); e != nil {
+		return 0, e
+	} else if now.Size() != f.opened.Size() || !now.ModTime().Equal(f.opened.ModTime()) {
+		return 0, refused(f.f.Name(), ErrChanged)
 	}
 	return n, err
 }

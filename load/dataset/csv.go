@@ -79,42 +79,44 @@ func pairOf(input, output string) (x source.Pair, err error) {
 }
 
 // readCSV reads prompts from a CSV file as RFC 4180 has it, with a header.
-func readCSV(r io.Reader) (entries []source.Entry, line int, err error) {
+func readCSV(r io.Reader, add add) (line int, err error) {
 	t := newTable(r)
 	header, err := t.next()
 	if errors.Is(err, io.EOF) {
-		return nil, 1, errors.New(`no header: a first line that names the columns "prompt" and perhaps "max_tokens"`)
+		return 1, errors.New(`no header: a first line that names the columns "prompt" and perhaps "max_tokens"`)
 	}
 	if err != nil {
-		return nil, t.line, err
+		return t.line, err
 	}
 	prompt, err := column(header, "prompt")
 	if err != nil {
-		return nil, t.line, err
+		return t.line, err
 	}
 	bound, _ := column(header, "max_tokens") // -1 if there is none
 	for {
+		from := t.mark + t.r.InputOffset()
 		row, err := t.next()
 		if errors.Is(err, io.EOF) {
-			return entries, t.line, nil
+			return t.line, nil
 		}
 		if err != nil {
-			return nil, t.line, err
+			return t.line, err
 		}
-		e := source.Entry{Prompt: load.Prompt{Turns: []string{row[prompt]}, Target: result.Unknown}, Line: t.line}
+		// A copy, as a field holds the memory of its row.
+		e := source.Entry{Prompt: load.Prompt{Turns: []string{strings.Clone(row[prompt])}, Target: result.Unknown}}
 		switch {
-		case len(entries) == MaxPrompts:
-			return nil, t.line, fmt.Errorf("more than %d prompts", MaxPrompts)
 		case row[prompt] == "":
-			return nil, t.line, errors.New("the prompt is empty")
+			return t.line, errors.New("the prompt is empty")
 		case len(row[prompt]) > MaxPromptBytes:
-			return nil, t.line, fmt.Errorf("prompt over %d bytes", MaxPromptBytes)
+			return t.line, fmt.Errorf("prompt over %d bytes", MaxPromptBytes)
 		case bound >= 0 && row[bound] != "":
 			if e.MaxTokens, err = strconv.Atoi(row[bound]); err != nil || e.MaxTokens < 1 || e.MaxTokens > source.MaxOutputTokens {
-				return nil, t.line, fmt.Errorf("max_tokens is not a number between 1 and %d", source.MaxOutputTokens)
+				return t.line, fmt.Errorf("max_tokens is not a number between 1 and %d", source.MaxOutputTokens)
 			}
 		}
-		entries = append(entries, e)
+		if err := add(e, from, t.mark+t.r.InputOffset()); err != nil {
+			return t.line, err
+		}
 	}
 }
 
@@ -122,16 +124,18 @@ func readCSV(r io.Reader) (entries []source.Entry, line int, err error) {
 type table struct {
 	r    *csv.Reader
 	each *records
-	line int // on which the last record began, or its error is
+	line int   // on which the last record began, or its error is
+	mark int64 // bytes of the byte order mark
 }
 
 func newTable(r io.Reader) *table {
 	each := &records{r: r, sep: []byte(",")}
 	b := bufio.NewReader(each)
-	if mark, _ := b.Peek(3); string(mark) == "\xef\xbb\xbf" {
-		_, _ = b.Discard(3)
+	mark := 0
+	if first, _ := b.Peek(3); string(first) == "\xef\xbb\xbf" {
+		mark, _ = b.Discard(3)
 	}
-	return &table{r: csv.NewReader(b), each: each, line: 1}
+	return &table{r: csv.NewReader(b), each: each, line: 1, mark: int64(mark)}
 }
 
 func (t *table) next() ([]string, error) {

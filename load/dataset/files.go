@@ -39,36 +39,38 @@ const (
 //
 // "csv" has a header and in it the column "prompt" and perhaps "max_tokens", as
 // RFC 4180 has it: a prompt in quotes may have several lines.
-func ReadPrompts(path, kind string) ([]source.Entry, error) {
-	f, err := input.Open(path, input.MaxData)
-	if err != nil {
-		return nil, fmt.Errorf("prompts: %w", err)
-	}
-	defer f.Close()
-	var entries []source.Entry
-	var line int
-	switch kind {
-	case "jsonl":
-		entries, line, err = readJSONL(f)
-	case "sharegpt":
-		entries, line, err = readShareGPT(f)
-	case "csv":
-		entries, line, err = readCSV(f)
-	default:
-		return nil, fmt.Errorf("prompts: kind %q is not known: jsonl, sharegpt or csv", kind)
-	}
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("%s:%d: %w", path, line, err)
-	case len(entries) == 0:
-		return nil, fmt.Errorf("%s: no prompt in it", path)
-	}
-	return entries, nil
+//
+// Entries over maxHeld bytes in all stay in the file, from which rest reads them; it is
+// nil if there are none.
+func ReadPrompts(path, kind string) (entries []source.Entry, rest *source.Rest, err error) {
+	return readPrompts(path, kind, maxHeld)
 }
 
-func readJSONL(r io.Reader) (entries []source.Entry, line int, err error) {
+// An add takes an entry, and the bytes of the file between which it is.
+type add func(e source.Entry, from, to int64) error
+
+// read reads a file of the kind; line is that of an error.
+func read(kind string, r io.Reader, add add) (line int, err error) {
+	switch kind {
+	case "jsonl":
+		return readJSONL(r, add)
+	case "sharegpt":
+		return readShareGPT(r, add)
+	case "csv":
+		return readCSV(r, add)
+	}
+	return 1, fmt.Errorf("kind %q is not known: jsonl, sharegpt or csv", kind)
+}
+
+func readJSONL(r io.Reader, add add) (line int, err error) {
 	s := bufio.NewScanner(r)
-	s.Buffer(make([]byte, 0, 64<<10), MaxPromptBytes)
+	s.Buffer(nil, MaxPromptBytes)
+	var from, to int64
+	s.Split(func(data []byte, end bool) (int, []byte, error) {
+		n, text, err := bufio.ScanLines(data, end)
+		from, to = to, to+int64(n)
+		return n, text, err
+	})
 	for s.Scan() {
 		line++
 		text := bytes.TrimSpace(s.Bytes())
@@ -78,23 +80,21 @@ func readJSONL(r io.Reader) (entries []source.Entry, line int, err error) {
 		if len(text) == 0 {
 			continue
 		}
-		if len(entries) == MaxPrompts {
-			return nil, line, fmt.Errorf("more than %d prompts", MaxPrompts)
-		}
 		e, err := jsonlEntry(text)
-		if err != nil {
-			return nil, line, err
+		if err == nil {
+			err = add(e, from, to)
 		}
-		e.Line = line
-		entries = append(entries, e)
+		if err != nil {
+			return line, err
+		}
 	}
 	if err := s.Err(); err != nil {
 		if errors.Is(err, bufio.ErrTooLong) {
 			err = fmt.Errorf("line over %d bytes", MaxPromptBytes)
 		}
-		return nil, line + 1, err
+		return line + 1, err
 	}
-	return entries, line, nil
+	return line, nil
 }
 
 type message struct {
@@ -182,18 +182,18 @@ func conversation(turns []shareTurn) []string {
 	return said
 }
 
-func readShareGPT(r io.Reader) (entries []source.Entry, line int, err error) {
+func readShareGPT(r io.Reader, add add) (line int, err error) {
 	each := &records{r: r, sep: []byte("{")}
 	lines := &lineReader{r: each, line: 1}
 	d := json.NewDecoder(lines)
 	// fail places an error at what the decoder has read; an error of the
 	// syntax says its own place.
-	fail := func(err error) ([]source.Entry, int, error) {
+	fail := func(err error) (int, error) {
 		at := d.InputOffset()
 		if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 			at = max(at, syntax.Offset)
 		}
-		return nil, lines.at(at), input.JSON(err)
+		return lines.at(at), input.JSON(err)
 	}
 	t, err := d.Token()
 	if err != nil {
@@ -202,10 +202,8 @@ func readShareGPT(r io.Reader) (entries []source.Entry, line int, err error) {
 	if t != json.Delim('[') {
 		return fail(errors.New("not an array of conversations"))
 	}
-	for d.More() {
-		if len(entries) == MaxPrompts {
-			return fail(fmt.Errorf("more than %d prompts", MaxPrompts))
-		}
+	for n := int64(0); d.More(); n++ {
+		from := d.InputOffset() + min(n, 1) // behind the comma
 		var in struct {
 			Conversations []shareTurn `json:"conversations"`
 		}
@@ -214,7 +212,7 @@ func readShareGPT(r io.Reader) (entries []source.Entry, line int, err error) {
 		}
 		each.next()
 		at := lines.at(d.InputOffset())
-		e := source.Entry{Prompt: load.Prompt{Target: result.Unknown}, Line: at}
+		e := source.Entry{Prompt: load.Prompt{Target: result.Unknown}}
 		turns := in.Conversations
 		if len(turns) > 0 && turns[0].From == "system" {
 			e.Prompt.System = turns[0].Value
@@ -225,18 +223,20 @@ func readShareGPT(r io.Reader) (entries []source.Entry, line int, err error) {
 			continue
 		}
 		if size := len(strings.Join(said, "")); size > MaxPromptBytes {
-			return nil, at, fmt.Errorf("conversation over %d bytes", MaxPromptBytes)
+			return at, fmt.Errorf("conversation over %d bytes", MaxPromptBytes)
 		}
 		e.Prompt.Turns = said[:1:1]
 		if len(said) > 1 {
 			e.Turns = said
 		}
-		entries = append(entries, e)
+		if err := add(e, from, d.InputOffset()); err != nil {
+			return at, err
+		}
 	}
 	if _, err := d.Token(); err != nil {
 		return fail(err)
 	}
-	return entries, lines.line, nil
+	return lines.line, nil
 }
 
 // A lineReader keeps where its lines end, so that an offset can be given a

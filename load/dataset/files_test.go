@@ -23,17 +23,17 @@ func write(t *testing.T, text string) string {
 }
 
 func TestReadPrompts(t *testing.T) {
-	ask := func(line, limit int, system string, turns ...string) source.Entry {
-		return source.Entry{Prompt: load.Prompt{System: system, Turns: turns, Target: result.Unknown}, MaxTokens: limit, Line: line}
+	ask := func(limit int, system string, turns ...string) source.Entry {
+		return source.Entry{Prompt: load.Prompt{System: system, Turns: turns, Target: result.Unknown}, MaxTokens: limit}
 	}
 	for _, c := range []struct {
 		name, kind, text string
 		want             []source.Entry
 	}{
-		{"prompts", "jsonl", "\ufeff{\"prompt\":\"a\",\"id\":7}\n\n{\"prompt\":\"b\",\"max_tokens\":9}", []source.Entry{ask(1, 0, "", "a"), ask(3, 9, "", "b")}},
+		{"prompts", "jsonl", "\ufeff{\"prompt\":\"a\",\"id\":7}\n\n{\"prompt\":\"b\",\"max_tokens\":9}", []source.Entry{ask(0, "", "a"), ask(9, "", "b")}},
 		{
 			"messages", "jsonl", `{"messages":[{"role":"system","content":"s"},{"role":"user","content":"u"},{"role":"assistant","content":"a"},{"role":"user","content":"v"}]}` + "\r\n",
-			[]source.Entry{ask(1, 0, "s", "u", "a", "v")},
+			[]source.Entry{ask(0, "s", "u", "a", "v")},
 		},
 		{
 			"conversations", "sharegpt", `[
@@ -43,27 +43,29 @@ func TestReadPrompts(t *testing.T) {
 			{"id":"4","conversations":[
 				{"from":"system","value":"s"},
 				{"from":"user","value":"w"}]}]`,
-			[]source.Entry{ask(2, 0, "", "u"), ask(7, 0, "s", "w")},
+			[]source.Entry{ask(0, "", "u"), ask(0, "s", "w")},
 		},
 		{
 			"longer conversations", "sharegpt", `[
 			{"conversations":[{"from":"human","value":"a"},{"from":"gpt","value":"b"},{"from":"human","value":"c"},{"from":"gpt","value":"d"}]},
 			{"conversations":[{"from":"human","value":"a"},{"from":"gpt","value":"b"},{"from":"gpt","value":"c"},{"from":"human","value":"d"}]}]`,
-			[]source.Entry{talk(ask(2, 0, "", "a"), "a", "b", "c"), ask(3, 0, "", "a")},
+			[]source.Entry{talk(ask(0, "", "a"), "a", "b", "c"), ask(0, "", "a")},
 		},
 		{
 			"csv", "csv", "\ufeffid,prompt,max_tokens\r\n1,a,\r\n2,\"b \"\"c\"\",\nd\",9\r\n\r\n3,e,\r\n",
-			[]source.Entry{ask(2, 0, "", "a"), ask(3, 9, "", "b \"c\",\nd"), ask(6, 0, "", "e")},
+			[]source.Entry{ask(0, "", "a"), ask(9, "", "b \"c\",\nd"), ask(0, "", "e")},
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := ReadPrompts(write(t, c.text), c.kind)
-			if err != nil {
-				t.Fatal(err)
+			path := write(t, c.text)
+			got, rest, err := ReadPrompts(path, c.kind)
+			if err != nil || rest != nil {
+				t.Fatal(rest, err)
 			}
 			if diff := gocmp.Diff(c.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
+			testRest(t, path, c.kind, c.want)
 		})
 	}
 }
@@ -126,13 +128,13 @@ func TestReadPrompts_refuses(t *testing.T) {
 		{"nothing", "sharegpt", "[]", "no prompt in it"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := ReadPrompts(write(t, c.text), c.kind)
+			_, _, err := ReadPrompts(write(t, c.text), c.kind)
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v, want %q in it", err, c.want)
 			}
 		})
 	}
-	if _, err := ReadPrompts(filepath.Join(t.TempDir(), "none"), "jsonl"); !os.IsNotExist(unwrap(err)) {
+	if _, _, err := ReadPrompts(filepath.Join(t.TempDir(), "none"), "jsonl"); !os.IsNotExist(unwrap(err)) {
 		t.Errorf("no file: %v", err)
 	}
 }

@@ -14,7 +14,7 @@ func TestReadPrompts_endlessRecord(t *testing.T) {
 		"turns":         {"sharegpt", `[{"conversations":[` + strings.Repeat("{},", maxRecordParts+1<<20), "a record of more than"},
 		"another field": {"sharegpt", `[{"x":` + strings.Repeat("[", 100_000), "exceeded max depth"},
 	} {
-		if _, err := ReadPrompts(write(t, c.text), c.kind); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, _, err := ReadPrompts(write(t, c.text), c.kind); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q in it", name, err, c.want)
 		}
 	}
@@ -35,7 +35,7 @@ func TestRead_quotesNoOtherFile(t *testing.T) {
 		_, err := ReadPairs(path)
 		errs := []error{err}
 		for _, kind := range []string{"jsonl", "sharegpt", "csv"} {
-			_, err := ReadPrompts(path, kind)
+			_, _, err := ReadPrompts(path, kind)
 			errs = append(errs, err)
 		}
 		for _, err := range errs {

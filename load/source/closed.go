@@ -93,6 +93,9 @@ func (s *closedLoop) Next(n int, prev *result.Request) (load.Job, bool) {
 	}
 	a := ask{entry: s.jobs.first + slot.current, turn: slot.turn}
 	j := s.jobs.make(slot.current*s.turns+slot.turn, n, slot.current, a)
+	if j.Prompt.Turns == nil {
+		return load.Job{}, false
+	}
 	j.At, j.Paused, j.Turn = at, paused, slot.turn
 	slot.sent++
 	if s.turns > 1 {

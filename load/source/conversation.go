@@ -31,7 +31,7 @@ func (c *Config) turns() int { return max(1, c.Conversation.Turns) }
 // MeanTurns is how long the conversations of the load are in the mean; 1 for single
 // requests.
 func (c *Config) MeanTurns() float64 {
-	n := len(c.Prompts.Entries)
+	n := c.Prompts.Count()
 	if n == 0 || c.turns() == 1 {
 		return float64(c.turns())
 	}
@@ -44,12 +44,15 @@ func (c *Config) MeanTurns() float64 {
 
 // turnsOf is the length of the conversation that takes an entry.
 func (c *Config) turnsOf(entry int) int {
-	n := len(c.Prompts.Entries)
+	n := c.Prompts.Count()
 	if n == 0 || c.turns() == 1 {
 		return c.turns()
 	}
-	e := &c.Prompts.Entries[(c.Prompts.First+entry)%n]
-	return min(c.turns(), e.questions())
+	i := (c.Prompts.First + entry) % n
+	if held := len(c.Prompts.Entries); i >= held {
+		return min(c.turns(), int(c.Prompts.Rest.Questions[i-held]))
+	}
+	return min(c.turns(), c.Prompts.Entries[i].questions())
 }
 
 // questions is len(Questions()).

@@ -130,6 +130,9 @@ func (s *openLoop) Next(int, *result.Request) (load.Job, bool) {
 		a.tokens, a.maxTokens, a.blocks = int(r.Input), int(r.Output), r.Blocks
 	}
 	j := s.jobs.make(id, 0, id, a)
+	if j.Prompt.Turns == nil {
+		return load.Job{}, false
+	}
 	j.At = at
 	s.next++
 	return j, true

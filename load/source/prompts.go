@@ -3,6 +3,8 @@ package source
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"sync/atomic"
 
 	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/result"
@@ -46,9 +48,10 @@ type Prompts struct {
 	// Tokens is how the server counts; nil if it was not asked.
 	Tokens *Tokens
 
-	// Entries are given prompts; First is the index of the first to use, so
-	// that trials can take turns through one file.
+	// Entries are given prompts, and Rest, if not nil, are those behind them. First is
+	// the index of the first to use, so that trials can take turns through one file.
 	Entries []Entry
+	Rest    *Rest `json:"-"`
 	First   int
 	// Reuse lets the entries be asked again from the start once they are used
 	// up. Without it too few entries are an error, because a server that has
@@ -73,7 +76,56 @@ type Entry struct {
 	// turns, the user's first and last. Nil if there is one question.
 	Turns     []string
 	MaxTokens int // 0 if the entry says nothing
-	Line      int // in its file, from 1; 0 if it is from none
+}
+
+// A Rest is given prompts that are too many for the memory.
+type Rest struct {
+	Questions []int32 // of each; see [Entry.Questions]
+	// Read reads one, without waiting for more than a file. An error ends the load.
+	// Several goroutines may call it.
+	Read func(i int) (Entry, error)
+
+	err atomic.Pointer[error] // the first
+}
+
+// Count is how many given prompts there are.
+func (p *Prompts) Count() int {
+	if p.Rest == nil {
+		return len(p.Entries)
+	}
+	return len(p.Entries) + len(p.Rest.Questions)
+}
+
+// entry is the given prompt in place i of all. It has no turn if it cannot be read.
+func (p *Prompts) entry(i int) Entry {
+	if i < len(p.Entries) {
+		return p.Entries[i]
+	}
+	e, err := p.Rest.Read(i - len(p.Entries))
+	if err != nil {
+		p.Rest.err.CompareAndSwap(nil, &err)
+		return Entry{}
+	}
+	return e
+}
+
+// Err is why a given prompt could not be read; nil if all could.
+func (p *Prompts) Err() error {
+	if p.Rest == nil || p.Rest.err.Load() == nil {
+		return nil
+	}
+	return *p.Rest.err.Load()
+}
+
+// Held is the same prompts with all of them in memory.
+func (p Prompts) Held() (Prompts, error) {
+	entries := slices.Clip(p.Entries)
+	for i := len(entries); i < p.Count(); i++ {
+		entries = append(entries, p.entry(i))
+	}
+	err := p.Err()
+	p.Entries, p.Rest = entries, nil
+	return p, err
 }
 
 // Questions are the messages of the user's in an entry's conversation.
@@ -205,9 +257,9 @@ func (p *Prompts) checkEntries(need int) error {
 		return nil
 	case need < 0:
 		return errors.New("a load that only time bounds may need more prompts than there are: set requests, or allow their reuse")
-	case need > len(p.Entries)-p.First:
+	case need > p.Count()-p.First:
 		return fmt.Errorf("%d prompts are needed and %d are left (of %d): give more, or allow their reuse",
-			need, max(0, len(p.Entries)-p.First), len(p.Entries))
+			need, max(0, p.Count()-p.First), p.Count())
 	}
 	return nil
 }
@@ -232,6 +284,7 @@ type ask struct {
 
 // A prompter makes the prompts of a trial, and says what to ask for as
 // max_tokens: a bound of a prompt's own that is lower, or the output of a drawn pair.
+// A prompt without a turn is one that could not be read.
 type prompter interface {
 	prompt(a ask) (p load.Prompt, maxTokens int)
 }
@@ -250,7 +303,10 @@ type pool struct {
 }
 
 func (p *pool) prompt(a ask) (load.Prompt, int) {
-	e := p.Entries[(p.First+a.entry)%len(p.Entries)]
+	e := p.entry((p.First + a.entry) % p.Count())
+	if e.Prompt.Turns == nil {
+		return load.Prompt{}, 0
+	}
 	maxTokens := a.maxTokens
 	if e.MaxTokens > 0 && (maxTokens == 0 || e.MaxTokens < maxTokens) {
 		maxTokens = e.MaxTokens

@@ -110,9 +110,9 @@ func (c *Config) askBefore(p *pool, seen *prefixes) {
 		return
 	}
 	end := p.First + c.Needed() // which goes through all conversations
-	for i := range min(len(p.Entries), sharingLooks) {
+	for i := range min(p.Count(), sharingLooks) {
 		if i < p.First || i >= end {
-			asked, _ := p.prompt(ask{n: i, entry: len(p.Entries) - p.First + i})
+			asked, _ := p.prompt(ask{n: i, entry: p.Count() - p.First + i})
 			seen.given(asked)
 		}
 	}
