@@ -61,7 +61,6 @@ func TestDelete_orphans(t *testing.T) {
 		delete(p["metadata"].(map[string]any), "ownerReferences")
 	}
 	theirs["metadata"].(map[string]any)["labels"] = map[string]any{}
-	delete(theirs["metadata"].(map[string]any), "ownerReferences") // the cluster deletes what lost its owner
 	f.Put("/api/v1/namespaces/ns/pods/orphan", orphan)
 	f.Put("/api/v1/namespaces/ns/pods/theirs", theirs)
 	f.Remove(jobs + "/" + o.Name.String())
