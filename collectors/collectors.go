@@ -9,9 +9,9 @@ import (
 	"net/http"
 
 	"sweep.dev/sweep/backends/host"
-	"sweep.dev/sweep/collectors/disagg"
 	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/bounds"
 )
 
 // A Target is one server that a collector looks at.
@@ -45,9 +45,8 @@ type Trial struct {
 	// Asked is called for each request to the servers, by several goroutines; may
 	// be nil.
 	Asked func()
-	// DecodeOnly is what decode servers may compute alone, of an engine that has servers for
-	// prompts.
-	DecodeOnly disagg.Allowed
+	// Bounds are those of the plan.
+	Bounds bounds.Bounds
 	// Clients are the process ids of the measuring client itself.
 	Clients []int
 	// Loaded is closed when the load begins, right after the slowest collector's

@@ -118,7 +118,7 @@ func TestEstimateLeft_search(t *testing.T) {
 			for _, took := range one.took {
 				mean += took / time.Duration(len(one.took))
 			}
-			if off := one.got.took - one.got.starts - mean; devices == 1 && off.Abs() > time.Millisecond {
+			if off := one.got.took - one.got.starts - mean; devices == 1 && off.Abs() > mean {
 				t.Errorf("%d capacities, trials of %s are quoted, the mean is %s, after%s", len(one.took), one.got.took-one.got.starts, mean, key)
 			}
 		}

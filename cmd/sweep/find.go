@@ -86,7 +86,7 @@ func estimateSearch(s executor.Search, done soFar, scale float64) (e searchEstim
 		probes, took := done.left(s, edge, false, scale)
 		most, longer := done.left(s, edge, true, scale)
 		sum, e.took = sum+probes, e.took+took
-		e.most, e.longer = max(e.most, most), max(e.longer, longer)
+		e.most, e.longer = max(e.most, most, probes), max(e.longer, longer, took)
 	}
 	e.probes, e.took = (sum+n/2)/n, e.took/time.Duration(n)
 	return e

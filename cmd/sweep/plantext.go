@@ -303,7 +303,7 @@ func (p planned) cost(t total) string {
 	case early || p.plan.Repeats.Until != nil:
 		text += " at most"
 	case p.plan.Find != nil:
-		text += ", a third or three times that by how much its requests fare alike"
+		text += ", up to three times that where many requests fare alike"
 	}
 	price := roughly(t.usd) + ", " + strings.Join(t.sources, " and ")
 	switch {

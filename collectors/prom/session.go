@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/collectors"
+	"sweep.dev/sweep/collectors/disagg"
 	"sweep.dev/sweep/collectors/quantities"
 	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/internal/exposition"
@@ -294,7 +295,7 @@ func (s *session) Finish(ctx context.Context) (result.Row, error) {
 	}
 	s.findings()
 	row := makeRow(s.trial.Profile, servers)
-	for _, f := range prove(row, s.trial.Profile, servers, s.trial.DecodeOnly) {
+	for _, f := range prove(row, s.trial.Profile, servers, disagg.AllowedBy(s.trial.Bounds)) {
 		s.sink.Note(f)
 	}
 	return row, errors.Join(errs...)

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"sweep.dev/sweep/backends"
-	"sweep.dev/sweep/collectors/disagg"
 	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/executor/event"
 	"sweep.dev/sweep/executor/observe"
@@ -246,7 +245,7 @@ func (a *Attempt) measure(ctx, run context.Context, d sender) error {
 		Collectors: a.config.Collectors, Server: a.subject.Server, Profile: a.subject.Profile, Backend: a.config.Backend,
 		Given: a.config.Given, Columns: a.config.Plan.Columns(), Anchor: a.anchor,
 		Asked: func() { a.subject.Extra.Add(1, 0) }, Sink: a.sink, Clients: d.processes(),
-		DecodeOnly: disagg.AllowedBy(a.config.Plan.Validity),
+		Bounds: a.config.Plan.Validity,
 	})
 	probed, err := a.beside(loaded, config, d)
 	if err != nil {

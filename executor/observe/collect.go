@@ -13,10 +13,10 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/collectors"
-	"sweep.dev/sweep/collectors/disagg"
 	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/executor/serving"
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/bounds"
 	"sweep.dev/sweep/result/finding"
 )
 
@@ -44,8 +44,8 @@ type Config struct {
 	Anchor     result.Anchor
 	Asked      func() // called for each request to the servers, by several goroutines
 	Sink       *Sink
-	DecodeOnly disagg.Allowed // see [collectors.Trial]
-	Clients    []int          // ids of the processes that send the load
+	Bounds     bounds.Bounds // see [collectors.Trial]
+	Clients    []int         // ids of the processes that send the load
 }
 
 // safely turns a panic of a collector into an error: it must not harm the
@@ -67,7 +67,7 @@ func Start(ctx context.Context, c Config) func(context.Context) result.Row {
 	watched := collectors.Trial{
 		Targets: c.targets(), Profile: c.Profile, Anchor: c.Anchor, Loaded: begun,
 		Authorize: c.Server.Authorize, Clients: c.Clients,
-		Given: c.Given, Asked: c.Asked, DecodeOnly: c.DecodeOnly,
+		Given: c.Given, Asked: c.Asked, Bounds: c.Bounds,
 	}
 
 	type started struct {

@@ -16,14 +16,15 @@ type Server struct {
 	Requests int // of a trial of the plan; 0 stands for 300
 	// Hard is a server whose levels are certified with all that each may have, and only two below
 	// that which the first stage has found. Of another one the share of requests over a limit is
-	// the allowed one at the edge and grows with the load as steeply as [steepness] says, and as
-	// many requests as [alike] say as much as one.
+	// the allowed one at the edge and grows with the load as steeply as [steepness] says, and of
+	// requests that fare alike up to [alike] say as much as one.
 	Hard bool
 }
 
 // What is expected of a server that is not known: the share of requests over a limit is logistic
 // in the logarithm of the load, and requests of a trial fare alike. With these a search takes
-// about what searches of the batching engine in docs/statistics.md take.
+// about what searches of the batching engine in docs/statistics.md take. A trial is worth 30
+// requests that fare each for itself, or more.
 const (
 	steepness = 8.0
 	alike     = 20.0
@@ -107,14 +108,16 @@ func keptBy(o Outcome, name string) (kept, known bool) {
 // Ends returns how a probe of a rehearsal ends. Its objective has one part.
 func (v Server) Ends(s Settings, p Probe) Outcome {
 	const allowed = 0.05
-	n := cmp.Or(v.Requests, 300) * max(1, p.Times)
-	part := result.SLOPart{Rule: result.RuleShare, Allowed: allowed, N: n, Requests: n, Deff: alike, Verdict: result.SLOUndecided}
+	each := cmp.Or(v.Requests, 300)
+	n := each * max(1, p.Times)
+	part := result.SLOPart{Rule: result.RuleShare, Allowed: allowed, N: n, Requests: n, Deff: 1, Verdict: result.SLOUndecided}
 	switch {
 	case v.Hard && p.Why == Find && p.Level >= v.Edge:
 		part.Over = n
 	case v.Hard && p.Why == Confirm && p.Level >= v.Edge-2:
 		part.Over = n / 20 // which no number of trials decides
 	case !v.Hard:
+		part.Deff = min(alike, max(1, float64(each)/30))
 		at := s.Levels[min(v.Edge, len(s.Levels)-1)]
 		if v.Edge >= len(s.Levels) { // beyond the last
 			at *= 2
@@ -125,7 +128,10 @@ func (v Server) Ends(s Settings, p Probe) Outcome {
 			part.Over = max(part.Over, int(float64(n)*allowed)+1)
 		}
 	}
-	o := Outcome{Probe: p, State: Measured, On: fmt.Sprint(p.Device), Requests: n}
+	o := Outcome{Probe: p, State: Measured, On: fmt.Sprint(p.Device)}
+	if !v.Hard {
+		o.Requests = n
+	}
 	for _, name := range s.Objectives {
 		o.SLOs = append(o.SLOs, result.SLOResult{Name: name, Verdict: result.SLOUndecided, Parts: []result.SLOPart{part}})
 	}
