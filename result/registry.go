@@ -186,6 +186,7 @@ var statistics = [...]struct{ name, doc string }{
 func steady() []Column {
 	cols := []Column{
 		nullable("expected_ramp_s", Float, "s", "What the warm-up let expect of the ramp: the time over which the slots of a closed loop began one after the other, the median e2e of the warm-up and think_time, of conversations for each of their turns; in an open loop the warm-up's p95 e2e. Null if the slots began together."),
+		nullable("burst_recovery_s", Float, "s", "Of `load.stages` with a burst, a rate that is held above those held before and after it: the time from its end until at most as many requests are in flight as in the mean over the second half of the stage before, the longest of all bursts. Null without a burst, and if the stage after one ended first."),
 		nullable("ramp_s", Float, "s", "From the first send to the beginning of the plateau."),
 		nullable("plateau_s", Float, "s", "Length of the plateau: of the requests that are not their slot's first, from the first to the last moment with the target at work; in an open loop from the p95 e2e after the first send to the last send. Null if there was none, as are all figures of it."),
 		nullable("tail_s", Float, "s", "From the end of the plateau to the last byte."),

@@ -54,8 +54,8 @@ var unmeasured = []string{
 	"probe_requests", "probe_failed", "p50_probe_ttft_ms", "p95_probe_ttft_ms", "p50_probe_tpot_ms", "p50_probe_e2e_ms", "p95_probe_e2e_ms",
 	// And answers to quality prompts.
 	"quality_score", "quality_n", "quality_refused", "quality_unknown", "quality_cut", "quality_repeat_rate",
-	// Of several clients.
-	"client_skew_ms", "limiting_client",
+	// Of several clients, and of stages with a burst.
+	"client_skew_ms", "limiting_client", "burst_recovery_s",
 	// Of long trials, of chunks that share a read, of a client with event loops and of one that was calibrated.
 	"ttft_drift", "tpot_drift", "throughput_drift", "stamp_error_ms", "client_loop", "calibrated_error_ms", "calibrated_ceiling_chunks_s",
 }

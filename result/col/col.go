@@ -292,6 +292,7 @@ const (
 	MaxScheduleLagMsWhole        = "max_schedule_lag_ms_whole"
 	P50UserTokSWhole             = "p50_user_tok_s_whole"
 	ExpectedRampS                = "expected_ramp_s"
+	BurstRecoveryS               = "burst_recovery_s"
 	RampS                        = "ramp_s"
 	PlateauS                     = "plateau_s"
 	TailS                        = "tail_s"
