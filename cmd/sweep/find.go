@@ -76,17 +76,26 @@ func (d doneSoFar) of(s executor.Search) soFar {
 
 // estimateSearch is what is left of a search after what is done: the mean over all
 // capacities that this leaves open, and the most that it takes if each level needs all trials
-// that it may have.
+// that it may have, of the least, the middle and the greatest capacity.
 func estimateSearch(s executor.Search, done soFar, scale float64) (e searchEstimate) {
+	e = expectedSearch(s, done, scale)
+	low, high := search.Edges(s.Settings, done.outcomes)
+	for _, edge := range slices.Compact([]int{low + 1, (low + high + 1) / 2, high}) {
+		most, longer := done.left(s, edge, true, scale)
+		e.most, e.longer = max(e.most, most), max(e.longer, longer)
+	}
+	return e
+}
+
+// expectedSearch is the mean of it over the capacities alone, with the greatest of them as the most.
+func expectedSearch(s executor.Search, done soFar, scale float64) (e searchEstimate) {
 	sum := 0
 	low, high := search.Edges(s.Settings, done.outcomes)
 	n := min(looked, high-low)
 	for i := range n {
-		edge := low + (i+1)*(high-low)/n
-		probes, took := done.left(s, edge, false, scale)
-		most, longer := done.left(s, edge, true, scale)
+		probes, took := done.left(s, low+(i+1)*(high-low)/n, false, scale)
 		sum, e.took = sum+probes, e.took+took
-		e.most, e.longer = max(e.most, most, probes), max(e.longer, longer, took)
+		e.most, e.longer = max(e.most, probes), max(e.longer, took)
 	}
 	e.probes, e.took = (sum+n/2)/n, e.took/time.Duration(n)
 	return e
@@ -307,8 +316,8 @@ func (p planned) confidences(servers []server) string {
 			}
 			for _, one := range executor.Searches(p.plan, s.of.Cells) {
 				one.Confidence = confidence
-				took1 := estimateSearch(one, soFar{}, p.plugins.traits().scale).took
-				took, cost, known = took+took1, cost+s.price.USDPerHour*took1.Hours(), known && s.price.Known
+				each := expectedSearch(one, soFar{}, p.plugins.traits().scale).took
+				took, cost, known = took+each, cost+s.price.USDPerHour*each.Hours(), known && s.price.Known
 			}
 		}
 		text := fmt.Sprintf("%.0f %% %s", 100*confidence, humanize.Duration(took))
