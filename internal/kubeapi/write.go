@@ -6,6 +6,7 @@ import (
 	"errors"
 	"math"
 	"net/http"
+	"net/url"
 	"time"
 )
 
@@ -73,6 +74,14 @@ func (c *Client) Delete(ctx context.Context, path string, d Deletion) error {
 		return nil
 	}
 	return err
+}
+
+// DeleteSelected asks the server to delete the objects of a collection that a label selector
+// names. It takes the right to deletecollection alone; the answer may have the objects, and is
+// not read.
+func (c *Client) DeleteSelected(ctx context.Context, path, labels string) error {
+	query := url.Values{"labelSelector": {labels}, "propagationPolicy": {Background}}
+	return c.ask(ctx, call{method: http.MethodDelete, path: path + "?" + query.Encode()}, nil)
 }
 
 // Exists says whether a create was refused because there is an object of that name.

@@ -48,7 +48,7 @@ func TestRole(t *testing.T) {
 		t.Errorf("granted %v, wanted %v", granted, wanted)
 	}
 	// Without events, and without the right to delete pods, load pods run all the same.
-	if len(Needed()) != len(Rights())-2 || slices.ContainsFunc(Needed(), func(r kubeapi.Right) bool { return r.Resource == "events" }) {
+	if len(Needed()) != len(Rights())-3 || slices.ContainsFunc(Needed(), func(r kubeapi.Right) bool { return r.Resource == "events" }) {
 		t.Errorf("needed are %v", Needed())
 	}
 }

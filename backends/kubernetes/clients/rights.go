@@ -15,7 +15,7 @@ var role string
 func RoleYAML(namespace string) string { return strings.ReplaceAll(role, "NAMESPACE", namespace) }
 
 // needed are the rights without which there are no load pods, and seldom those to say why the
-// cluster makes none, and to end pods that lost their Job. role.yaml grants exactly these.
+// cluster makes none, and to end what lost its Job. role.yaml grants exactly these.
 var (
 	needed = []kubeapi.Right{
 		{Verb: "create", Group: "batch", Resource: "jobs"},
@@ -34,6 +34,7 @@ var (
 	seldom = []kubeapi.Right{
 		{Verb: "list", Resource: "events"},
 		{Verb: "delete", Resource: "pods"},
+		{Verb: "deletecollection", Resource: "secrets"},
 	}
 )
 

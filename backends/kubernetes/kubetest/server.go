@@ -207,6 +207,9 @@ func (f *Server) answer(w http.ResponseWriter, r *http.Request, body []byte) {
 	if verb == "get" && !named {
 		verb = "list"
 	}
+	if verb == "delete" && !named {
+		verb = "deletecollection"
+	}
 	if len(parts) == below+5 { // of a pod: exec, portforward
 		resource += "/" + parts[below+4]
 	}
@@ -223,6 +226,11 @@ func (f *Server) answer(w http.ResponseWriter, r *http.Request, body []byte) {
 		f.create(w, path, body)
 	case verb == "list":
 		f.list(w, path, r.URL.Query())
+	case verb == "deletecollection":
+		maps.DeleteFunc(f.objects, func(at string, o Object) bool {
+			return within(at, path) && selected(o, r.URL.Query().Get("labelSelector"))
+		})
+		reply(w, Object{"kind": "Status", "status": "Success"})
 	case o == nil:
 		fail(w, http.StatusNotFound, "NotFound", fmt.Sprintf("%s %q not found", resource, parts[len(parts)-1]))
 	case r.Method == http.MethodPatch:
@@ -274,12 +282,17 @@ func (f *Server) create(w http.ResponseWriter, collection string, body []byte) {
 func (f *Server) list(w http.ResponseWriter, collection string, query url.Values) {
 	items := []Object{}
 	for _, path := range slices.Sorted(maps.Keys(f.objects)) {
-		name, ok := strings.CutPrefix(path, collection+"/")
-		if ok && !strings.Contains(name, "/") && selected(f.objects[path], query.Get("labelSelector")) {
+		if within(path, collection) && selected(f.objects[path], query.Get("labelSelector")) {
 			items = append(items, f.objects[path])
 		}
 	}
 	reply(w, Object{"metadata": map[string]any{}, "items": items})
+}
+
+// within reports whether an object is one of a collection.
+func within(path, collection string) bool {
+	name, ok := strings.CutPrefix(path, collection+"/")
+	return ok && !strings.Contains(name, "/")
 }
 
 func selected(o Object, selector string) bool {

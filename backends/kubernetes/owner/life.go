@@ -112,8 +112,8 @@ func (n Namespace) List(ctx context.Context) ([]Owner, error) {
 //
 // Objects of other kinds are seen to be gone as well: those that the Job notes
 // ([Namespace.Note]), and those that the caller knows, if the Job is gone already. The
-// error names what holds them. What lost its Job is deleted by itself, and is an error all
-// the same, which names the command for what sweep may not list.
+// error names what holds them. What lost its Job is deleted by itself; without the right to the
+// error names the command for it.
 func (n Namespace) Delete(ctx context.Context, name, uid string, objects ...Ref) error {
 	if _, ok := backends.ParseName(name); !ok {
 		return fmt.Errorf("job %q: sweep gives no such name: it is not touched", name)
@@ -128,8 +128,9 @@ func (n Namespace) delete(ctx context.Context, name, uid string, objects []Ref) 
 	objects = slices.Clone(objects)
 	asked, lost := false, 0
 	var last error
-	for {
+	for first := true; ; first = false {
 		left, err := n.left(ctx, name, uid, &objects)
+		gone := first && err == nil && left != itsJob
 		if err == nil && left != "" && left != itsJob {
 			var k int
 			if k, err = n.orphans(ctx, name, objects); refused(err) {
@@ -138,8 +139,8 @@ func (n Namespace) delete(ctx context.Context, name, uid string, objects []Ref) 
 			lost += k
 		}
 		switch {
-		case err == nil && left == "" && lost > 0:
-			return n.orphaned(name, "secrets,services", nil)
+		case err == nil && left == "" && (gone || lost > 0):
+			return n.unlisted(ctx, name, lost)
 		case err == nil && left == "":
 			return nil
 		case err != nil && (errors.Is(err, errForeign) || refused(err)):

@@ -49,12 +49,29 @@ func (n Namespace) orphans(ctx context.Context, launch string, objects []Ref) (a
 	return asked, nil
 }
 
-// orphaned is the error of a launch that had orphans. Its Secrets and Services are not listed:
-// sweep reads no Secret.
-func (n Namespace) orphaned(launch, kinds string, err error) error {
-	text := "somebody deleted it without what it owned (--cascade=orphan)"
-	if err != nil {
-		return fmt.Errorf("%s: %w; delete that with: kubectl delete -n %s %s -l %s", text, err, n.Name, kinds, Selector(launch))
+// unlisted deletes what a launch without a Job may still have of the kinds that sweep does not
+// list: it reads no Secret. Without the right to, that is an error of a launch that had orphans,
+// with the command for it.
+func (n Namespace) unlisted(ctx context.Context, launch string, orphans int) error {
+	var j job
+	if err := n.get(ctx, launch, &j); !kubeapi.NotFound(err) {
+		return err // another Job of the name has its own
 	}
-	return fmt.Errorf("%s: its pods are gone now; delete what else may be left with: kubectl delete -n %s %s -l %s", text, n.Name, kinds, Selector(launch))
+	for _, resource := range []string{"secrets", "services"} {
+		err := n.call(ctx, effect.KubeDelete, func(ctx context.Context) error {
+			return n.API.DeleteSelected(ctx, kubeapi.Collection("v1", n.Name, resource), Selector(launch))
+		})
+		switch {
+		case refused(err) && orphans == 0:
+			return nil // nothing says that there are any
+		case err != nil:
+			return n.orphaned(launch, "secrets,services", err)
+		}
+	}
+	return nil
+}
+
+// orphaned is the error of a launch that has orphans which are not deleted.
+func (n Namespace) orphaned(launch, kinds string, err error) error {
+	return fmt.Errorf("somebody deleted it without what it owned (--cascade=orphan): %w; delete that with: kubectl delete -n %s %s -l %s", err, n.Name, kinds, Selector(launch))
 }

@@ -45,40 +45,43 @@ func pod(o *owner.Owner, name string) kubetest.Object {
 	}}
 }
 
-// Pods whose Job somebody deleted without them are deleted by themselves, once, with the command
-// for the rest; without the right to, the command is for all of it. A pod of an owner that is not
-// ours stays.
+// What somebody left of a Job that they deleted is deleted by itself, Secrets and Services by their
+// label alone, as sweep lists none; without the right to, the error has the command. What others
+// have stays.
 func TestDelete_orphans(t *testing.T) {
 	t.Parallel()
+	const below = "/api/v1/namespaces/ns/"
 	f, n := connect(t)
 	o, err := n.Create(t.Context(), request("me@here", time.Hour))
 	if err != nil {
 		t.Fatal(err)
 	}
-	orphan := pod(o, "orphan")
-	theirs := pod(o, "theirs")
+	orphan, theirs := pod(o, "orphan"), pod(o, "theirs")
 	for _, p := range []kubetest.Object{orphan, theirs} { // else the controllers take them along with the Job
 		delete(p["metadata"].(map[string]any), "ownerReferences")
 	}
 	theirs["metadata"].(map[string]any)["labels"] = map[string]any{}
-	f.Put("/api/v1/namespaces/ns/pods/orphan", orphan)
-	f.Put("/api/v1/namespaces/ns/pods/theirs", theirs)
+	f.Put(below+"pods/orphan", orphan)
+	for _, at := range []string{"pods/theirs", "secrets/theirs", "services/theirs"} {
+		f.Put(below+at, theirs)
+	}
+	for _, at := range []string{"secrets/orphan", "services/orphan"} {
+		f.Put(below+at, kubetest.Object{"metadata": map[string]any{"name": "orphan", "labels": orphan["metadata"].(map[string]any)["labels"]}})
+	}
 	f.Remove(jobs + "/" + o.Name.String())
-	f.Deny("delete pods")
-	err = n.Delete(t.Context(), o.Name.String(), o.UID)
-	if err == nil || !strings.Contains(err.Error(), "kubectl delete -n ns jobs,pods,secrets,services -l ") {
-		t.Errorf("without the right: %v", err)
+	for _, without := range []struct{ right, kinds string }{{"delete pods", "jobs,pods,secrets,services"}, {"deletecollection secrets", "secrets,services"}} {
+		f.Deny(without.right)
+		err := n.Delete(t.Context(), o.Name.String(), o.UID)
+		if err == nil || !strings.Contains(err.Error(), "--cascade=orphan)") || !strings.Contains(err.Error(), "kubectl delete -n ns "+without.kinds+" -l ") {
+			t.Errorf("without the right to %s: %v", without.right, err)
+		}
 	}
 	f.Deny()
-	err = n.Delete(t.Context(), o.Name.String(), o.UID)
-	if err == nil || !strings.Contains(err.Error(), "its pods are gone now; delete what else may be left with: kubectl delete -n ns secrets,services -l ") {
-		t.Errorf("the first time: %v", err)
-	}
 	if err := n.Delete(t.Context(), o.Name.String(), o.UID); err != nil {
-		t.Errorf("the second time: %v", err)
+		t.Error(err)
 	}
-	if got := fmt.Sprint(f.Paths()); got != "[/api/v1/namespaces/ns/pods/theirs]" {
-		t.Errorf("left are %s", got)
+	if got, want := fmt.Sprint(f.Paths()), fmt.Sprint([]string{below + "pods/theirs", below + "secrets/theirs", below + "services/theirs"}); got != want {
+		t.Errorf("left are %s, want %s", got, want)
 	}
 }
 

@@ -184,7 +184,7 @@ func (b *Backend) call(ctx context.Context, p effect.Point, f func(context.Conte
 // A right is one that the backend needs.
 type right struct {
 	kubeapi.Right
-	For string
+	For string // "" for what lost its Job alone: no launch needs it
 }
 
 // rights are what the pods of a plan need. role.yaml grants exactly these; nodes are the
@@ -204,6 +204,8 @@ var rights = []right{
 	{kubeapi.Right{Verb: "create", Resource: "secrets"}, "the environment and files of the servers"},
 	{kubeapi.Right{Verb: "create", Resource: "services"}, "names, if there are several servers"},
 	{kubeapi.Right{Verb: "list", Resource: "events"}, "why a pod does not start"},
+	{kubeapi.Right{Verb: "deletecollection", Resource: "secrets"}, ""},
+	{kubeapi.Right{Verb: "deletecollection", Resource: "services"}, ""},
 }
 
 // Probe asks whether the user has each right that a launch needs, and names those that
@@ -223,7 +225,7 @@ func (b *Backend) Probe(ctx context.Context) error {
 	}
 	var missing []string
 	for i, r := range rights {
-		if !held[i] {
+		if !held[i] && r.For != "" {
 			missing = append(missing, fmt.Sprintf("%s %s (%s)", r.Verb, kubeapi.Qualified(r.Group, r.Resource), r.For))
 		}
 	}
