@@ -78,19 +78,25 @@ func Run(t *testing.T, fresh func(*testing.T) (backends.Backend, backends.Spec),
 	for _, o := range opts {
 		o(s)
 	}
-	t.Run("launch and stop", s.launch)
-	t.Run("ledger fails", s.ledgerFails)
-	t.Run("cancelled", s.cancelled)
-	t.Run("two at once", s.two)
+	parts := []part{{"launch and stop", s.launch}, {"ledger fails", s.ledgerFails}, {"cancelled", s.cancelled}, {"two at once", s.two}}
 	if !s.nothing {
-		t.Run("spoiled", s.spoiled)
-		t.Run("extra and crash", s.crashes)
+		parts = append(parts, part{"spoiled", s.spoiled}, part{"extra and crash", s.crashes})
 	}
 	if !s.nothing && !s.oneRole {
-		t.Run("roles", s.roles)
-		t.Run("roles fail", s.rolesFail)
-		t.Run("killed", s.killed)
+		parts = append(parts, part{"roles", s.roles}, part{"roles fail", s.rolesFail}, part{"killed", s.killed})
 	}
+	for _, p := range parts {
+		t.Run(p.name, func(t *testing.T) {
+			t.Parallel() // each has deployments of its own, and waits more than it computes
+			p.test(t)
+		})
+	}
+}
+
+// A part of the contract.
+type part struct {
+	name string
+	test func(*testing.T)
 }
 
 // A trial is a backend with a spec of its own.
