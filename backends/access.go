@@ -35,7 +35,7 @@ type Listener struct {
 	KeyEnv string `json:"key_env,omitempty"`
 }
 
-// ServerMark is the value of [MarkServer] for a replica that will listen at an
+// ServerMark returns the value of [MarkServer] for a replica that will listen at an
 // address.
 func ServerMark(spec Spec, role Role, at Address) string {
 	l := Listener{

@@ -98,10 +98,10 @@ type Extra struct {
 	Files map[string][]byte // by name, under Address.Dir
 }
 
-// String is where its peers reach it: host:port.
+// String returns where its peers reach it: host:port.
 func (a Address) String() string { return fmt.Sprintf("%s:%d", a.Host, a.Port) }
 
-// Listen is the address that it listens on.
+// Listen returns the address that it listens on.
 func (a Address) Listen() string { return cmp.Or(a.Bind, a.Host) }
 
 // A Spec is what one deployment needs.
@@ -377,7 +377,7 @@ type Guest interface {
 // deployment, as manifests of the plan say. Optional, found by type assertion.
 type Applier interface{ Applies() bool }
 
-// Applies says whether a backend makes servers of manifests.
+// Applies reports whether a backend makes servers of manifests.
 func Applies(b Backend) bool {
 	a, ok := b.(Applier)
 	return ok && a.Applies()
@@ -431,7 +431,7 @@ type Factory struct {
 	Form func(f *Factory, decode func(any) error)
 }
 
-// Under is the factory with its traits under a configuration.
+// Under returns the factory with its traits under a configuration.
 func (f Factory) Under(decode func(any) error) Factory {
 	if f.Form != nil {
 		f.Form(&f, decode)

@@ -5,7 +5,7 @@ import "syscall"
 // lastSignal is the highest number that a signal has on Linux.
 const lastSignal = 64
 
-// ShellExit is the end of a server by its status as a shell has it: 128+n is the
+// ShellExit returns the end of a server by its status as a shell has it: 128+n is the
 // signal n. A server that itself exits with such a status is told apart by nothing.
 func ShellExit(role string, replica, status int, oomKilled bool) *Exit {
 	e := &Exit{Role: role, Replica: replica, Code: status, OOMKilled: oomKilled}

@@ -49,12 +49,12 @@ func ParseName(s string) (Name, bool) {
 	return n, n.String() == s
 }
 
-// OwnerTag is an owner in a [Name]: the first 32 bits of its SHA-256.
+// OwnerTag returns an owner in a [Name]: the first 32 bits of its SHA-256.
 func OwnerTag(owner string) string { return tag(owner)[:8] }
 
 var plainRun = regexp.MustCompile(`^[0-9a-z]{4,16}$`)
 
-// RunTag is a run's id in a [Name]: the id itself where a name can hold it.
+// RunTag returns a run's id in a [Name]: the id itself where a name can hold it.
 func RunTag(run string) string {
 	if plainRun.MatchString(run) {
 		return run
@@ -77,7 +77,7 @@ const (
 	MarkDigest  = "SWEEP_DIGEST"  // Spec.Digest
 )
 
-// Marks are the marks of a spec's pod.
+// Marks returns the marks of a spec's pod.
 func Marks(spec Spec) map[string]string {
 	m := map[string]string{MarkOwner: spec.Owner, MarkRun: spec.RunID, MarkPod: spec.Pod, MarkDigest: spec.Digest}
 	if !spec.Expires.IsZero() {

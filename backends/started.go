@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// ReplicaName is the name of one replica of a role in texts: "worker 1", or "worker"
+// ReplicaName returns the name of one replica of a role in texts: "worker 1", or "worker"
 // if it is the only one.
 func (r Role) ReplicaName(n int) string {
 	if r.Replicas == 1 {
@@ -36,7 +36,7 @@ func (r Role) AwaitStarted(ctx context.Context, d Deployment) error {
 	return nil
 }
 
-// End is why a deployment ended, after its Done; never nil.
+// End returns why a deployment ended, after its Done; never nil.
 func End(d Deployment) error {
 	if err := d.Err(); err != nil {
 		return err
@@ -44,7 +44,7 @@ func End(d Deployment) error {
 	return errors.New("the server ended, and the backend gives no reason")
 }
 
-// WhileUp is ctx until a deployment ends by itself; that is the cause then. stop
+// WhileUp returns ctx until a deployment ends by itself; that is the cause then. stop
 // must be called.
 func WhileUp(ctx context.Context, d Deployment) (_ context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(ctx)

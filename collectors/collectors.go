@@ -103,7 +103,7 @@ type Factory struct {
 	New    func(decode func(any) error) (Collector, error)
 }
 
-// Configured is a factory's New: defaults, the plan's keys decoded over them,
+// Configured returns a factory's New: defaults, the plan's keys decoded over them,
 // and what make makes of that.
 func Configured[C any, T Collector](defaults C, make func(C) (T, error)) func(decode func(any) error) (Collector, error) {
 	return func(decode func(any) error) (Collector, error) {

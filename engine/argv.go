@@ -95,7 +95,7 @@ func (p *Profile) Argv(role string, v Vars, args []Arg, command []string) ([]str
 	return slices.Insert(argv, at, flags...), nil
 }
 
-// InImage is a command line of a role's own Command as it is in the role's
+// InImage returns a command line of a role's own Command as it is in the role's
 // image: what begins with another program than the image's ENTRYPOINT begins
 // with that one instead. llama-server is /app/llama-server there, and on no PATH.
 func InImage(argv, entrypoint []string) []string {
@@ -105,7 +105,7 @@ func InImage(argv, entrypoint []string) []string {
 	return slices.Concat(entrypoint, argv[1:])
 }
 
-// usedByOthers are the args that the commands of other roles take.
+// usedByOthers returns the args that the commands of other roles take.
 func (p *Profile) usedByOthers(role string, args []Arg) map[string]bool {
 	used := make(map[string]bool)
 	arg, limit := p.argument(args, used), newBudget()
@@ -122,7 +122,7 @@ func (p *Profile) usedByOthers(role string, args []Arg) map[string]bool {
 	return used
 }
 
-// size is the bytes of a list of arguments, with one for the end of each.
+// size returns the bytes of a list of arguments, with one for the end of each.
 func size(list []string) int {
 	n := len(list)
 	for _, s := range list {
@@ -131,7 +131,7 @@ func size(list []string) int {
 	return n
 }
 
-// each is where the replicas of a role listen, each behind a text unless that
+// each returns where the replicas of a role listen, each behind a text unless that
 // is "".
 func each(v Vars, role, what, before string) ([]string, error) {
 	var out []string
@@ -151,7 +151,7 @@ func each(v Vars, role, what, before string) ([]string, error) {
 	return out, nil
 }
 
-// argument is the function arg of the templates: the value of an argument of
+// argument returns the function arg of the templates: the value of an argument of
 // the plan, whose name is added to used.
 func (p *Profile) argument(args []Arg, used map[string]bool) argFunc {
 	return func(name string, byDefault ...any) (string, error) {
@@ -171,7 +171,7 @@ func (p *Profile) argument(args []Arg, used map[string]bool) argFunc {
 	}
 }
 
-// FlagName is the one spelling of a flag that may be written with dashes or
+// FlagName returns the one spelling of a flag that may be written with dashes or
 // underscores: the engine's, without the leading dashes.
 func (p *Profile) FlagName(name string) string {
 	if p.Flags.Style == "underscore" {
@@ -180,12 +180,12 @@ func (p *Profile) FlagName(name string) string {
 	return strings.ReplaceAll(name, "_", "-")
 }
 
-// Reserved says whether sweep sets this flag itself, so that a plan must not.
+// Reserved reports whether sweep sets this flag itself, so that a plan must not.
 func (p *Profile) Reserved(name string) bool {
 	return p.listed(p.Flags.Reserved, name)
 }
 
-// Known says whether the profile lists this flag. An unknown one is passed on.
+// Known reports whether the profile lists this flag. An unknown one is passed on.
 func (p *Profile) Known(name string) bool {
 	return p.listed(p.Flags.Known, name)
 }

@@ -35,7 +35,7 @@ const (
 	Share Range = "0 to 1"
 )
 
-// Measured says whether v can be a measurement of the quantity. If not, the
+// Measured reports whether v can be a measurement of the quantity. If not, the
 // value is unknown, never 0.
 func (q Quantity) Measured(v float64) bool {
 	switch {

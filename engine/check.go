@@ -65,7 +65,7 @@ func pathString(at []any) string {
 	return b.String()
 }
 
-// find is the node that the steps lead to, or the last one on the way that
+// find returns the node that the steps lead to, or the last one on the way that
 // there is. It is nil if there is not even the first.
 func find(n ast.Node, at []any) ast.Node {
 	var last ast.Node
@@ -131,7 +131,7 @@ func (c *checker) fail(at []any, format string, args ...any) {
 	c.problems = append(c.problems, problem{at: slices.Clone(at), text: fmt.Sprintf(format, args...)})
 }
 
-// at is a path of keys and indices.
+// at returns a path of keys and indices.
 func at(steps ...any) []any { return steps }
 
 func under(path []any, steps ...any) []any { return append(slices.Clone(path), steps...) }
@@ -298,12 +298,12 @@ func (c *checker) template(where []any, r *Role, text string) {
 	}
 }
 
-// example is what the templates of a role see before anything is started.
+// example returns what the templates of a role see before anything is started.
 func example(r *Role, peers map[string][]Address) Vars {
 	return Vars{Model: "org/model", Host: "127.0.0.1", Port: 1, Ports: r.Ports, Dir: "/dir", Peers: peers, GPUs: 1, GPU: "gpu", Sweep: "sweep"}
 }
 
-// examplePeers are so many replicas of each role.
+// examplePeers returns so many replicas of each role.
 func (p *Profile) examplePeers(replicas func(*Role) int) map[string][]Address {
 	peers := make(map[string][]Address, len(p.Roles))
 	for i := range p.Roles {

@@ -57,7 +57,7 @@ func (p *Profile) Extra(role string, v Vars, args []Arg) (env map[string]string,
 	return env, files, nil
 }
 
-// nested says whether an argument is a setting in a file instead of a flag.
+// nested reports whether an argument is a setting in a file instead of a flag.
 func (p *Profile) nested(a Arg) bool {
 	if p.Flags.Nested == "" {
 		return false
@@ -66,7 +66,7 @@ func (p *Profile) nested(a Arg) bool {
 	return mapping || strings.Contains(a.Name, ".") || p.listed(p.Flags.NestedNames, a.Name)
 }
 
-// hasArgsFile says whether a role of tier engine needs the file of settings.
+// hasArgsFile reports whether a role of tier engine needs the file of settings.
 func (p *Profile) hasArgsFile(r *Role, args []Arg) bool {
 	if p.Flags.Nested == "" {
 		return false
@@ -136,7 +136,7 @@ func put(m map[string]any, keys []string, value any) error {
 	return put(inner, keys[1:], value)
 }
 
-// over is base with what top says instead, level by level.
+// over returns base with what top says instead, level by level.
 func over(base, top map[string]any) map[string]any {
 	out := maps.Clone(base)
 	if out == nil {

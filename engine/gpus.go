@@ -58,7 +58,7 @@ type GivenSize struct {
 	N    int
 }
 
-// String is the sizes for people: "tensor-parallel-size 2 x data-parallel-size 4".
+// String returns the sizes for people: "tensor-parallel-size 2 x data-parallel-size 4".
 func (p Parallelism) String() string {
 	var parts []string
 	for _, s := range p.Sizes {
@@ -67,7 +67,7 @@ func (p Parallelism) String() string {
 	return strings.Join(parts, " x ")
 }
 
-// Only says whether these are the only sizes above 1.
+// Only reports whether these are the only sizes above 1.
 func (p Parallelism) Only(names ...string) bool {
 	return !slices.ContainsFunc(p.Sizes, func(s GivenSize) bool { return s.N > 1 && !slices.Contains(names, s.Name) })
 }
@@ -129,12 +129,12 @@ const (
 	RoleDecode  = "decode"
 )
 
-// Disaggregated says whether prompts are computed by servers of their own.
+// Disaggregated reports whether prompts are computed by servers of their own.
 func (p *Profile) Disaggregated() bool {
 	return p.Role(RolePrefill) != nil && p.Role(RoleDecode) != nil
 }
 
-// MovesByNIXL says whether a command line, as in [Profile.Parallelism], names NIXL as what
+// MovesByNIXL reports whether a command line, as in [Profile.Parallelism], names NIXL as what
 // moves KV caches.
 func (p *Profile) MovesByNIXL(role string, v Vars, args []Arg, command []string) bool {
 	r := p.Role(role)
@@ -149,7 +149,7 @@ func (p *Profile) MovesByNIXL(role string, v Vars, args []Arg, command []string)
 // An option is one flag of a command line with what follows it.
 type option struct{ name, value string }
 
-// options are the flags of a command line, also of one inside a shell's line. If
+// options returns the flags of a command line, also of one inside a shell's line. If
 // the command line cannot be made, which is reported elsewhere, they are those of
 // the arguments.
 func (p *Profile) options(role string, v Vars, args []Arg, command []string) []option {
@@ -184,7 +184,7 @@ func (p *Profile) options(role string, v Vars, args []Arg, command []string) []o
 	return out
 }
 
-// last is the last of the options by one of these names.
+// last returns the last of the options by one of these names.
 func (p *Profile) last(given []option, names []string) (option, bool) {
 	for _, o := range slices.Backward(given) {
 		if p.listed(names, o.name) {
@@ -210,11 +210,11 @@ func (p *Profile) ArgName(name string) string {
 	return p.FlagName(name)
 }
 
-// TensorArg is the argument that spreads a model over GPUs; "" for an engine that
+// TensorArg returns the argument that spreads a model over GPUs; "" for an engine that
 // has none.
 func (p *Profile) TensorArg() string { return p.SizeArg(TensorParallel) }
 
-// SizeArg is the argument for a kind of parallelism; "" for an engine that has
+// SizeArg returns the argument for a kind of parallelism; "" for an engine that has
 // none.
 func (p *Profile) SizeArg(kind string) string {
 	for _, size := range p.GPUs.Sizes {

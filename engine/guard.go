@@ -42,7 +42,7 @@ func guard(src []byte) error {
 	return errors.Join(errs...)
 }
 
-// inYAML is an error of the YAML library without the lines of the file that it
+// inYAML returns an error of the YAML library without the lines of the file that it
 // shows.
 func inYAML(err error) error {
 	if e, ok := errors.AsType[yaml.Error](err); ok && e.GetToken() != nil {
@@ -52,7 +52,7 @@ func inYAML(err error) error {
 	return fmt.Errorf("profile: %w", err)
 }
 
-// place is one error at its place, in the form of all errors of [Parse].
+// place returns one error at its place, in the form of all errors of [Parse].
 func place(line, column int, text string) error {
 	return errors.Join(fmt.Errorf("%d:%d: %s", line, column, text))
 }

@@ -127,7 +127,7 @@ func parse(src []byte, depth int) (*Profile, error) {
 	return p, nil
 }
 
-// JSON is the profile under the names of its YAML, with what it has from others.
+// JSON returns the profile under the names of its YAML, with what it has from others.
 func (p *Profile) JSON() ([]byte, error) {
 	text, err := yaml.MarshalWithOptions(p, yaml.JSON())
 	if err != nil {
@@ -136,7 +136,7 @@ func (p *Profile) JSON() ([]byte, error) {
 	return text, nil
 }
 
-// base is what a profile starts from: nothing, or what it is like.
+// base returns what a profile starts from: nothing, or what it is like.
 func base(src []byte, depth int) (*Profile, error) {
 	var head struct {
 		Like string `yaml:"like"`
@@ -186,7 +186,7 @@ func (m *Metrics) resolve(depth int) error {
 	return nil
 }
 
-// metricsOf is what a built-in profile or part says of metrics.
+// metricsOf returns what a built-in profile or part says of metrics.
 func metricsOf(name string, depth int) (*Metrics, error) {
 	src, err := profiles.ReadFile("profiles/parts/" + name + ".yaml")
 	if err != nil {

@@ -129,7 +129,7 @@ type Address struct {
 
 func (a Address) String() string { return net.JoinHostPort(a.Host, strconv.Itoa(a.Port)) }
 
-// URL is the base of its HTTP server.
+// URL returns the base of its HTTP server.
 func (a Address) URL() string { return "http://" + a.String() }
 
 // Vars holds the values that a template of a Role may use.
@@ -292,7 +292,7 @@ type Series struct {
 	Not map[string][]string `yaml:"not,omitempty" doc:"Leave out series with one of these values of a label."`
 }
 
-// Role is the role of that name, or nil.
+// Role returns the role of that name, or nil.
 func (p *Profile) Role(name string) *Role {
 	for i := range p.Roles {
 		if p.Roles[i].Name == name {
@@ -302,11 +302,11 @@ func (p *Profile) Role(name string) *Role {
 	return nil
 }
 
-// Computes says whether the role runs the model: the plan's args are for it, and it
+// Computes reports whether the role runs the model: the plan's args are for it, and it
 // has GPUs and a prefix cache. A nil role, of a server without listed roles, does too.
 func (r *Role) Computes() bool { return r == nil || r.Tier == "" || r.Tier == TierEngine }
 
-// EntryRole is the name of the role that requests go to.
+// EntryRole returns the name of the role that requests go to.
 func (p *Profile) EntryRole() string {
 	switch {
 	case p.Entry != "":

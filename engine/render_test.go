@@ -47,7 +47,7 @@ var typical = map[string][]engine.Arg{
 	"sim":                    {{Name: "max-num-seqs", Value: int64(8)}, {Name: "time-scale", Value: 0.1}},
 }
 
-// deployment is where the replicas of a profile's roles are: 90xx for the first
+// deployment returns where the replicas of a profile's roles are: 90xx for the first
 // role, 91xx for the second.
 func deployment(p *engine.Profile) map[string][]engine.Address {
 	peers := make(map[string][]engine.Address)

@@ -38,7 +38,7 @@ func (s *Set) Lookup(name string) (*Profile, bool) {
 	return Lookup(name)
 }
 
-// Own says whether a file has given this profile.
+// Own reports whether a file has given this profile.
 func (s *Set) Own(name string) bool {
 	if s == nil {
 		return false

@@ -37,7 +37,7 @@ func (p Pin) String() string {
 // off are the values that leave speculative decoding off.
 var off = []string{"<nil>", "false", "0", "none"}
 
-// Speculates says whether arguments turn speculative decoding on, by the name of
+// Speculates reports whether arguments turn speculative decoding on, by the name of
 // the first that does, and whether they or the environment fix the acceptance.
 func (p *Profile) Speculates(args []Arg, env map[string]bool) (by string, pinned bool) {
 	for _, a := range args {
@@ -58,7 +58,7 @@ func (p *Profile) Speculates(args []Arg, env map[string]bool) (by string, pinned
 	return by, pinned && by != ""
 }
 
-// field is a field of an argument's value, or the value itself for "".
+// field returns a field of an argument's value, or the value itself for "".
 func field(value any, name string) (any, bool) {
 	if name == "" {
 		return value, true

@@ -66,7 +66,7 @@ func (w *bounded) Write(p []byte) (int, error) {
 	return w.text.Write(p)
 }
 
-// templateFuncs are the functions that a template may call. None of them can
+// templateFuncs returns the functions that a template may call. None of them can
 // give a text that is longer than those it was given: a function that joins
 // texts, called on its own result, doubles it with each call.
 func templateFuncs() []string {
@@ -89,7 +89,7 @@ func parseTemplate(text string, arg argFunc) (*template.Template, error) {
 	return t, nil
 }
 
-// allowed is the error of a parsed template that has something it must not have.
+// allowed returns the error of a parsed template that has something it must not have.
 // inside says whether n is in the body of a range.
 func allowed(n tree.Node, inside bool) error {
 	switch n := n.(type) {
@@ -116,7 +116,7 @@ func allowed(n tree.Node, inside bool) error {
 	return nil
 }
 
-// overReplicas says whether a range goes over .Peers.ROLE or $.Peers.ROLE.
+// overReplicas reports whether a range goes over .Peers.ROLE or $.Peers.ROLE.
 func overReplicas(p *tree.PipeNode) bool {
 	if len(p.Cmds) != 1 || len(p.Cmds[0].Args) != 1 {
 		return false
@@ -133,7 +133,7 @@ func overReplicas(p *tree.PipeNode) bool {
 	return len(path) == 2 && path[0] == "Peers"
 }
 
-// steps is how many nodes the evaluation of n visits at most.
+// steps returns how many nodes the evaluation of n visits at most.
 func steps(n tree.Node, replicas int) int {
 	sum := 0
 	for _, child := range children(n) {
@@ -145,7 +145,7 @@ func steps(n tree.Node, replicas int) int {
 	return sum + 1
 }
 
-// children are the nodes directly below n.
+// children returns the nodes directly below n.
 func children(n tree.Node) []tree.Node {
 	branch := func(b *tree.BranchNode) []tree.Node {
 		out := []tree.Node{b.Pipe, b.List}

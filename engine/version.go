@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// At is the profile for one release of the engine, with the roles as they were
+// At returns the profile for one release of the engine, with the roles as they were
 // then; "", and what is no version, is the newest. Roles is not shared with p,
 // all else is.
 func (p *Profile) At(version string) *Profile {
@@ -40,7 +40,7 @@ func (p *Profile) At(version string) *Profile {
 
 var tagVersion = regexp.MustCompile(`^v?(\d+(?:\.\d+)+)`)
 
-// ImageVersion is the version that the tag of an image names: 0.10.2 of
+// ImageVersion returns the version that the tag of an image names: 0.10.2 of
 // vllm/vllm-openai:v0.10.2-cu128, and "" of a tag that begins with none.
 func ImageVersion(image string) string {
 	image, _, _ = strings.Cut(image, "@")

@@ -10,7 +10,7 @@ import (
 	"sweep.dev/sweep/rundir"
 )
 
-// dies is a server that is killed by its nth streamed request.
+// dies returns a server that is killed by its nth streamed request.
 func dies(n int) script {
 	return script{
 		log: []string{"INFO ready"},
@@ -164,7 +164,7 @@ func TestDeath_numbersOverResume(t *testing.T) {
 	want(t, "attempts", w.state().Attempts[rundir.Key{Cell: d.Cells[0].ID, Trial: 1}], 2)
 }
 
-// hang is a server that says nothing more from its nth request on; then is
+// hang returns a server that says nothing more from its nth request on; then is
 // called when that has come.
 func hang(n int, then func()) func(*fakeServer, int) {
 	return func(s *fakeServer, i int) {

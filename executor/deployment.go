@@ -212,6 +212,6 @@ func (d *deployment) giveUpServer(death *serving.Failure) {
 	d.use(nil)
 }
 
-// over says whether nothing more may be done for this deployment: the run was
+// over reports whether nothing more may be done for this deployment: the run was
 // ended, or a server of it could not be.
 func (d *deployment) over(ctx context.Context) bool { return ctx.Err() != nil || d.servers.GivenUp() }

@@ -31,7 +31,7 @@ func (d *deployment) identify(ctx context.Context) {
 	d.up.Device, _ = watch(ctx)[col.GPUUUID].(string)
 }
 
-// isTaken says whether the server that is up is on a device that the next trial must not
+// isTaken reports whether the server that is up is on a device that the next trial must not
 // run on.
 func (d *deployment) isTaken() bool { return slices.Contains(d.taken, d.up.Device) }
 
@@ -45,7 +45,7 @@ func (d *deployment) leave() {
 	d.use(nil)
 }
 
-// DeviceSeen is why a trial is not run whose new server is on a device that was measured.
+// DeviceSeen returns why a trial is not run whose new server is on a device that was measured.
 func DeviceSeen(id string) *result.Finding {
 	return &result.Finding{Code: finding.DeviceSeen, Text: fmt.Sprintf("not run: its server is on %s, which was measured already", id)}
 }

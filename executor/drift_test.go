@@ -14,7 +14,7 @@ func cellOnly(id string) func(plan.Cell) (bool, error) {
 	return func(c plan.Cell) (bool, error) { return c.ID == id, nil }
 }
 
-// later is a script of one server for the first n launches, and of another after them.
+// later returns a script of one server for the first n launches, and of another after them.
 func later(n int, first, then script) func(int, backends.Spec) script {
 	return func(i int, _ backends.Spec) script {
 		if i <= n {

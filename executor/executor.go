@@ -175,14 +175,14 @@ func start(ctx context.Context, c Config, work func(context.Context, *run, Repor
 	return rep, err
 }
 
-// Done says whether the nth trial of a cell, from 1, has an outcome that counts: it is
+// Done reports whether the nth trial of a cell, from 1, has an outcome that counts: it is
 // of the current plan, and its status is not in retry.
 func Done(p *plan.Plan, st *rundir.State, retry []string, cell plan.Cell, n int) bool {
 	commit, ok := st.Committed[rundir.Key{Cell: cell.ID, Trial: n}]
 	return ok && commit.Digest == p.SpecDigest(cell) && !slices.Contains(retry, commit.Status)
 }
 
-// Numbers are those of the trials of a cell: of the plan, and of those that were added.
+// Numbers returns those of the trials of a cell: of the plan, and of those that were added.
 func Numbers(p *plan.Plan, st *rundir.State, cell plan.Cell) []int {
 	numbers := make([]int, p.Repeats.Most())
 	for i := range numbers {
@@ -362,7 +362,7 @@ func (r *run) measureAll(ctx context.Context) error {
 	return g.Wait()
 }
 
-// pending are the deployments that have trials without an outcome.
+// pending returns the deployments that have trials without an outcome.
 func (r *run) pending() []*deployment {
 	return slices.DeleteFunc(slices.Clone(r.all), func(d *deployment) bool {
 		return d.remaining == 0

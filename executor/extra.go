@@ -38,7 +38,7 @@ type Announcement struct {
 	Extras  []Extra
 }
 
-// String is the announcement on one line: the sum of what is known beforehand with the
+// String returns the announcement on one line: the sum of what is known beforehand with the
 // warm-up's part, and the names of what is not known.
 func (a Announcement) String() string {
 	requests, warmup := 0, 0
@@ -151,7 +151,7 @@ func extras(p *plan.Plan, d plan.Deployment, trials func(plan.Cell) int, b backe
 	return a.all()
 }
 
-// most is the largest number of trials of a cell.
+// most returns the largest number of trials of a cell.
 func most(cells []plan.Cell, trials func(plan.Cell) int) (n int) {
 	for _, c := range cells {
 		n = max(n, trials(c))
@@ -169,7 +169,7 @@ type announcer struct {
 	launches int
 }
 
-// all is the table of everything that is sent beyond a load.
+// all returns the table of everything that is sent beyond a load.
 func (a *announcer) all() []Extra {
 	var list []Extra
 	for _, of := range []func() Extra{a.reachable, a.ready, a.fingerprint, a.count, a.quality, a.reset, a.pairs, a.warmup, a.metrics} {
@@ -188,7 +188,7 @@ func (a *announcer) launchesText() string {
 	return fmt.Sprintf(", after each of %d launches", a.launches)
 }
 
-// trialsText is "each of 12 trials".
+// trialsText returns "each of 12 trials".
 func (a *announcer) trialsText() string {
 	if len(a.trials) == 1 {
 		return "the trial"
@@ -196,7 +196,7 @@ func (a *announcer) trialsText() string {
 	return fmt.Sprintf("each of %d trials", len(a.trials))
 }
 
-// reachable is the backend's own question, once in a run.
+// reachable returns the backend's own question, once in a run.
 func (a *announcer) reachable() Extra {
 	if _, ok := a.config.Backend.(backends.Prober); !ok || !a.config.Servers.Given || backends.Applies(a.config.Backend) {
 		return Extra{}
@@ -204,7 +204,7 @@ func (a *announcer) reachable() Extra {
 	return Extra{"reachable", new(1), new(0), "GET /v1/models, once in a run"}
 }
 
-// ready is one round of the readiness rule, which is repeated until it succeeds.
+// ready returns one round of the readiness rule, which is repeated until it succeeds.
 func (a *announcer) ready() Extra {
 	api, ready := a.profile.API, a.profile.Ready
 	if a.config.Servers.Given {
@@ -219,7 +219,7 @@ func (a *announcer) ready() Extra {
 	return Extra{"ready", new((len(gets) + 1) * a.launches), new(a.launches), strings.Join(gets, "") + "a completion of one token" + a.launchesText() + "; again while they fail"}
 }
 
-// fingerprint is how fast each launch computes, before it is measured.
+// fingerprint returns how fast each launch computes, before it is measured.
 func (a *announcer) fingerprint() Extra {
 	if o := a.config.Servers; !a.config.Plan.Fingerprints(o.Given, o.Rents) {
 		return Extra{}
@@ -228,7 +228,7 @@ func (a *announcer) fingerprint() Extra {
 	return Extra{"fingerprint", new(n), new(n), fmt.Sprintf("%d completions of 1 and of %d tokens to prompts of up to %d words, in %d s at most%s", fingerprint.Asked(), fingerprint.Output, fingerprint.Words, int(fingerprint.Limit.Seconds()), a.launchesText())}
 }
 
-// count is how the server's tokens are learned, see package tokens.
+// count returns how the server's tokens are learned, see package tokens.
 func (a *announcer) count() Extra {
 	if !slices.ContainsFunc(a.trials, attempt.CountsTokens) {
 		return Extra{}
@@ -246,7 +246,7 @@ func (a *announcer) count() Extra {
 	return Extra{"count", nil, nil, "40 to some 400 completions of one token" + a.launchesText()}
 }
 
-// quality is the plan's prompts of quality, once in the life of a deployment.
+// quality returns the plan's prompts of quality, once in the life of a deployment.
 func (a *announcer) quality() Extra {
 	q := a.config.Plan.Quality
 	if q == nil || q.LMEval != nil {
@@ -270,7 +270,7 @@ func (a *announcer) reset() Extra {
 	return Extra{"reset", new(len(a.trials) * max(1, replicas)), new(0), "POST " + path + " before " + a.trialsText()}
 }
 
-// pairs is the warm-up of what moves between the servers of a stack.
+// pairs returns the warm-up of what moves between the servers of a stack.
 func (a *announcer) pairs() Extra {
 	if !attempt.WarmsPairs(a.profile, a.config.Backend, a.config.Servers.Given) {
 		return Extra{}
@@ -279,7 +279,7 @@ func (a *announcer) pairs() Extra {
 		"at most %d completions of %d prompt tokens for each pair of a prefill and a decode server, once and after a restart of one of them; their number is said before they are sent", attempt.PairRounds, attempt.PairTokens)}
 }
 
-// warmup is the plan's own.
+// warmup returns the plan's own.
 func (a *announcer) warmup() Extra {
 	n, flat, timed, open, until := 0, 0, false, false, ""
 	for _, l := range a.trials {
@@ -309,7 +309,7 @@ func (a *announcer) warmup() Extra {
 	return Extra{warmupExtra, new(n), new(n), "completions before " + a.trialsText() + until}
 }
 
-// metrics are the looks of the collector prom.
+// metrics returns the looks of the collector prom.
 func (a *announcer) metrics() Extra {
 	if !slices.ContainsFunc(a.config.Plan.Collect, func(c plan.Plugin) bool { return c.Kind == "prom" }) {
 		return Extra{}

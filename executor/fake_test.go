@@ -76,7 +76,7 @@ func (b *fakeBackend) called(format string, args ...any) {
 	b.calls = append(b.calls, fmt.Sprintf(format, args...))
 }
 
-// count is how many calls begin with prefix.
+// count returns how many calls begin with prefix.
 func (b *fakeBackend) count(prefix string) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -467,10 +467,10 @@ func (h fakeHost) Logs(context.Context) (io.ReadCloser, error) { return nil, hos
 
 func (h fakeHost) Path() host.Path { return host.Direct }
 
-// always is every launch behaving alike.
+// always returns every launch behaving alike.
 func always(s script) func(int, backends.Spec) script {
 	return func(int, backends.Spec) script { return s }
 }
 
-// killed is a server that somebody killed.
+// killed returns a server that somebody killed.
 func killed() *backends.Exit { return &backends.Exit{Role: "server", Code: -1, Signal: "killed"} }

@@ -7,17 +7,17 @@ import (
 	"sweep.dev/sweep/plan"
 )
 
-// Label is a cell in a person's words.
+// Label returns a cell in a person's words.
 func Label(c plan.Cell) string {
 	return words(c.Settings, func(plan.Axis) bool { return true })
 }
 
-// ServerLabel is a deployment in a person's words: its server axes.
+// ServerLabel returns a deployment in a person's words: its server axes.
 func ServerLabel(d plan.Deployment) string {
 	return words(d.Cells[0].Settings, func(a plan.Axis) bool { return a.Server })
 }
 
-// LoadLabel is what a cell adds to the words of its deployment; all of its words if
+// LoadLabel returns what a cell adds to the words of its deployment; all of its words if
 // that is nothing.
 func LoadLabel(c plan.Cell) string {
 	if text := words(c.Settings, func(a plan.Axis) bool { return !a.Server }); text != "" {

@@ -19,7 +19,7 @@ import (
 	"sweep.dev/sweep/rundir"
 )
 
-// states are the transitions of a journal's pods, in order.
+// states returns the transitions of a journal's pods, in order.
 func (w *world) states() string {
 	var list []string
 	for _, e := range w.state().Events {

@@ -126,7 +126,7 @@ func (d *deployment) logged(l *plan.LMEval) error {
 	return nil
 }
 
-// recalled are the answers of an earlier launch to the same prompts; nil for none, and
+// recalled returns the answers of an earlier launch to the same prompts; nil for none, and
 // if some of them are unknown.
 func (d *deployment) recalled(digest string) (list []quality.Answer, err error) {
 	err = d.config.Dir.Quality(d.of.ID, func(r io.Reader) error {

@@ -21,7 +21,7 @@ var eachLaunch = []string{
 	`repeats: {n: 3, launch: each}`,
 }
 
-// launches is what each outcome was measured on, as concurrency.trial@launch, in the
+// launches returns what each outcome was measured on, as concurrency.trial@launch, in the
 // journal's order.
 func (w *world) launches() string {
 	w.t.Helper()

@@ -47,7 +47,7 @@ func TestReset_everyReplica(t *testing.T) {
 	}
 }
 
-// splitEngine is the file of an engine with two workers behind a frontend.
+// splitEngine returns the file of an engine with two workers behind a frontend.
 func splitEngine(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "split.yaml")

@@ -18,7 +18,7 @@ type Search struct {
 	Cells []plan.Cell // of its levels
 }
 
-// Searches are those over some cells of a plan; nil for a plan without find.
+// Searches returns those over some cells of a plan; nil for a plan without find.
 func Searches(p *plan.Plan, cells []plan.Cell) []Search {
 	var out []Search
 	for _, cells := range p.Searches(cells) {
@@ -42,12 +42,12 @@ func Searches(p *plan.Plan, cells []plan.Cell) []Search {
 	return out
 }
 
-// Key is the trial of a probe.
+// Key returns the trial of a probe.
 func (s *Search) Key(p search.Probe) rundir.Key {
 	return rundir.Key{Cell: s.Cells[p.Level].ID, Trial: p.Trial}
 }
 
-// Load is the load of a probe.
+// Load returns the load of a probe.
 func (s *Search) Load(p search.Probe) plan.Load { return s.Cells[p.Level].Load.Longer(p.Times) }
 
 // Server returns one to rehearse the search on.
@@ -62,7 +62,7 @@ type hunt struct {
 	ended map[rundir.Key]search.Outcome
 }
 
-// next is the trial that the search asks for, and the devices that it must not run on; ok
+// next returns the trial that the search asks for, and the devices that it must not run on; ok
 // is false if it has ended.
 func (h *hunt) next() (p search.Probe, taken []string, ok bool) {
 	outcomes, p, ok := search.Replay(h.Settings, func(p search.Probe) (search.Outcome, bool) {
@@ -141,7 +141,7 @@ func (d *deployment) hunt(ctx context.Context) error {
 	}
 }
 
-// wanted is the next trial of the first search that has not ended, or of the first that
+// wanted returns the next trial of the first search that has not ended, or of the first that
 // may use the device that is up; ok is false if all have ended. It sets what is taken.
 func (d *deployment) wanted() (of *hunt, next search.Probe, ok bool) {
 	for _, h := range d.hunts {
@@ -154,7 +154,7 @@ func (d *deployment) wanted() (of *hunt, next search.Probe, ok bool) {
 	return of, next, ok
 }
 
-// left is how many trials of the deployment have no outcome; of searches the next trial
+// left returns how many trials of the deployment have no outcome; of searches the next trial
 // of each that has not ended.
 func (d *deployment) left() int {
 	n := 0
@@ -174,7 +174,7 @@ func (d *deployment) left() int {
 	return n
 }
 
-// left is that of all deployments, as of their last outcomes.
+// left returns that of all deployments, as of their last outcomes.
 func (r *run) left() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -189,7 +189,7 @@ func (r *run) leftLocked() int {
 	return n
 }
 
-// expected is about how many trials the searches of the run have; 0 for a plan without.
+// expected returns about how many trials the searches of the run have; 0 for a plan without.
 func (r *run) expected() int {
 	n := 0
 	for _, d := range r.all {
@@ -200,7 +200,7 @@ func (r *run) expected() int {
 	return n
 }
 
-// at is the trial with a key.
+// at returns the trial with a key.
 func (d *deployment) at(key rundir.Key) (*trial, error) {
 	i := slices.IndexFunc(d.trials, func(t trial) bool { return t.key == key })
 	if i < 0 {

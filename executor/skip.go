@@ -73,7 +73,7 @@ func (d *deployment) recall() error {
 	return nil
 }
 
-// above says whether two cells differ in nothing but that a asks for a greater
+// above reports whether two cells differ in nothing but that a asks for a greater
 // amount of load.
 func above(a, b plan.Cell) bool {
 	more := false

@@ -25,7 +25,7 @@ type trial struct {
 	why   string          // why it is run, if the plan has it chosen; else ""
 }
 
-// of is what an attempt at the trial has to know.
+// of returns what an attempt at the trial has to know.
 func (t *trial) of() attempt.Trial {
 	return attempt.Trial{Key: t.key, Cell: t.cell, First: t.first, Label: Label(t.cell), Why: t.why}
 }
@@ -118,13 +118,13 @@ func (d *deployment) discard(ctx context.Context, t *trial, n int, files *rundir
 	return nil
 }
 
-// lost says whether an attempt ended because one of several clients was lost.
+// lost reports whether an attempt ended because one of several clients was lost.
 func lost(err error) bool {
 	_, ok := errors.AsType[*attempt.ClientLost](err)
 	return ok
 }
 
-// classOf is the class of what ended a trial other than its server.
+// classOf returns the class of what ended a trial other than its server.
 func classOf(err error) string {
 	if f, ok := errors.AsType[*backends.Failure](err); ok {
 		return f.Class

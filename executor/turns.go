@@ -61,7 +61,7 @@ func (r *run) byTurns(ctx context.Context) (err error) {
 	return nil
 }
 
-// turns is the order in which deployments have their nth trials: shuffled by the seed,
+// turns returns the order in which deployments have their nth trials: shuffled by the seed,
 // but that the baseline is first in the first turn and last in the last. Its first and
 // its last trials are what tells whether the host has moved meanwhile.
 func turns(p *plan.Plan, all []*deployment, n int) []*deployment {

@@ -17,7 +17,7 @@ import (
 	"sweep.dev/sweep/result"
 )
 
-// realCollectors are those of every run.
+// realCollectors returns those of every run.
 func realCollectors(t testing.TB) []observe.Named {
 	t.Helper()
 	metrics, err := prom.New(prom.Default)

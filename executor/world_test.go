@@ -122,7 +122,7 @@ func (w *world) seen(typ event.Type) (list []event.Event) {
 	return list
 }
 
-// committed is the journal's commit lines, in order.
+// committed returns the journal's commit lines, in order.
 func (w *world) committed() (list []rundir.Commit) {
 	w.t.Helper()
 	for _, e := range w.state().Events {
@@ -159,7 +159,7 @@ func (w *world) outcomes() (list []*result.Outcome) {
 	return list
 }
 
-// summary is each outcome as status/class/attempt, in the journal's order.
+// summary returns each outcome as status/class/attempt, in the journal's order.
 func (w *world) summary() string {
 	w.t.Helper()
 	var parts []string
@@ -176,7 +176,7 @@ func (w *world) summary() string {
 	return strings.Join(parts, " ")
 }
 
-// prompts is what all servers were asked, by launch.
+// prompts returns what all servers were asked, by launch.
 func (w *world) prompts() (list []asked) {
 	for _, s := range w.backend.list() {
 		list = append(list, s.prompts()...)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// CPUTime is the user and system time of this process so far.
+// CPUTime returns the user and system time of this process so far.
 func CPUTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

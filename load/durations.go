@@ -35,7 +35,7 @@ func (d *Durations) Merge(other Durations) {
 	d.h.Merge(other.h)
 }
 
-// N is how many were counted.
+// N returns how many were counted.
 func (d Durations) N() int64 {
 	if d.h == nil {
 		return 0
@@ -43,7 +43,7 @@ func (d Durations) N() int64 {
 	return d.h.TotalCount()
 }
 
-// Quantile is the value at p, 0 to 1, to three digits; 0 if there is none.
+// Quantile returns the value at p, 0 to 1, to three digits; 0 if there is none.
 func (d Durations) Quantile(p float64) time.Duration {
 	if d.h == nil {
 		return 0
@@ -51,7 +51,7 @@ func (d Durations) Quantile(p float64) time.Duration {
 	return time.Duration(d.h.ValueAtQuantile(100 * p))
 }
 
-// Max is the largest, to three digits; 0 if there is none.
+// Max returns the largest, to three digits; 0 if there is none.
 func (d Durations) Max() time.Duration { return d.Quantile(1) }
 
 // MarshalText implements [encoding.TextMarshaler]: all that was counted, compressed. It is

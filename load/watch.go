@@ -38,7 +38,7 @@ func StartWatch() *Watch {
 	return startWatch(machine{cpus: cpus("/"), cpuTime: CPUTime, asleep: asleep})
 }
 
-// cpus is how many CPUs this process may use: those that it may run on, or the
+// cpus returns how many CPUs this process may use: those that it may run on, or the
 // limit of its cgroup. It is not GOMAXPROCS, which drivers raise while they run;
 // root is where the file system begins.
 func cpus(root string) float64 {

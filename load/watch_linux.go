@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// asleep is how long the machine has been suspended since it booted: the
+// asleep returns how long the machine has been suspended since it booted: the
 // monotonic clock stands still meanwhile, the one of the boot does not. ok is
 // false if they cannot be read together.
 func asleep() (d time.Duration, ok bool) {

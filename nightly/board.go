@@ -67,7 +67,7 @@ type Series struct {
 	runs    []string // by the board's nights
 }
 
-// Last is the verdict of the last night.
+// Last returns the verdict of the last night.
 func (s Series) Last() gate.Verdict { return s.Verdicts[len(s.Verdicts)-1] }
 
 // Changed says in words what of the software changed with a night, since the last one
@@ -138,7 +138,7 @@ func Ask(all *history.File, q Question) (*Board, error) {
 	return b, nil
 }
 
-// apart is a history without the nights that were measured a second time, and those.
+// apart returns a history without the nights that were measured a second time, and those.
 func apart(f *history.File) (first *history.File, seconds []history.Night) {
 	first = &history.File{Accepts: f.Accepts, Settings: f.Settings}
 	for _, n := range f.Nights {
@@ -151,7 +151,7 @@ func apart(f *history.File) (first *history.File, seconds []history.Night) {
 	return first, seconds
 }
 
-// again are the values of second measurements, by night; NaN for none. The first one of a
+// again returns the values of second measurements, by night; NaN for none. The first one of a
 // night counts: it is not measured until it passes.
 func again(seconds []history.Night, key history.Key, m metric.Metric, at map[string]int, nights int) []float64 {
 	values := make([]float64, nights)
@@ -166,7 +166,7 @@ func again(seconds []history.Night, key history.Key, m metric.Metric, at map[str
 	return values
 }
 
-// relevant are the nights and the keys of what is asked for, both in order.
+// relevant returns the nights and the keys of what is asked for, both in order.
 func relevant(f *history.File, q Question) (nights []When, keys []history.Key) {
 	wanted := map[history.Key]bool{}
 	last := -1
@@ -204,7 +204,7 @@ func relevant(f *history.File, q Question) (nights []When, keys []history.Key) {
 	return nights, keys
 }
 
-// one is a series with its values.
+// one returns a series with its values.
 func one(key history.Key, m metric.Metric, nights []*history.Night, n int) (Series, gate.Series) {
 	s := Series{Key: key, Metric: m, Values: make([]float64, n), Subjects: make([]*history.Subject, n)}
 	for i, night := range nights {
@@ -223,7 +223,7 @@ func one(key history.Key, m metric.Metric, nights []*history.Night, n int) (Seri
 
 func has(n history.Night, column string) bool { _, ok := n.Figures[column]; return ok }
 
-// accepted are the nights of a cell whose level somebody has accepted.
+// accepted returns the nights of a cell whose level somebody has accepted.
 func accepted(list []history.Accept, at map[string]int, cell string) []int {
 	var nights []int
 	for _, a := range list {
@@ -234,7 +234,7 @@ func accepted(list []history.Accept, at map[string]int, cell string) []int {
 	return nights
 }
 
-// trials is how many valid ones the last night that has some has.
+// trials returns how many valid ones the last night that has some has.
 func trials(nights []*history.Night) int {
 	for _, night := range slices.Backward(nights) {
 		if night != nil && night.Valid > 0 {
@@ -269,7 +269,7 @@ func begun(f *history.File, key history.Key, nights []*history.Night) string {
 	return "load, prompts, seed, client or collectors have changed"
 }
 
-// Count is how many series of the last night are in each state.
+// Count returns how many series of the last night are in each state.
 func (b *Board) Count() map[gate.State]int {
 	count := map[gate.State]int{}
 	for _, s := range b.Series {
@@ -278,7 +278,7 @@ func (b *Board) Count() map[gate.State]int {
 	return count
 }
 
-// In are the series whose last night is in one of these states, those that changed most
+// In returns the series whose last night is in one of these states, those that changed most
 // first.
 func (b *Board) In(states ...gate.State) []Series {
 	var list []Series
@@ -291,7 +291,7 @@ func (b *Board) In(states ...gate.State) []Series {
 	return list
 }
 
-// Fresh are the cells of series whose last night is the first that is worse than the band,
+// Fresh returns the cells of series whose last night is the first that is worse than the band,
 // and was not measured again.
 func (b *Board) Fresh() (cells []string) {
 	last := len(b.Nights) - 1
@@ -304,7 +304,7 @@ func (b *Board) Fresh() (cells []string) {
 	return cells
 }
 
-// worse is by how much the last night is worse than its band, as a share.
+// worse returns by how much the last night is worse than its band, as a share.
 func (s Series) worse() float64 {
 	if s.Metric.Less {
 		return s.Last().Change
@@ -312,7 +312,7 @@ func (s Series) worse() float64 {
 	return -s.Last().Change
 }
 
-// Holes are the cells of a run of which its night has nothing valid, each with why.
+// Holes returns the cells of a run of which its night has nothing valid, each with why.
 func Holes(run *report.Run, nights []history.Night) []string {
 	measured := map[string]history.Night{}
 	for _, n := range nights {

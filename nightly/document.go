@@ -60,7 +60,7 @@ type TrendStep struct {
 	Was     *string   `json:"subject_digest_before"`
 }
 
-// Trend is the board as JSON. Nights of which a series has no figure are left out of it.
+// Trend returns the board as JSON. Nights of which a series has no figure are left out of it.
 func (b *Board) Trend() Trend {
 	t := Trend{Version: 1, Nights: []TrendNight{}, Series: []TrendOf{}}
 	for _, n := range b.Nights {
@@ -90,7 +90,7 @@ func (b *Board) Trend() Trend {
 	return t
 }
 
-// subject is the digest of what was measured on a night; nil if it is not known.
+// subject returns the digest of what was measured on a night; nil if it is not known.
 func (s Series) subject(night int) *string {
 	if s.Subjects[night] == nil || s.Subjects[night].Digest == "" {
 		return nil
@@ -98,7 +98,7 @@ func (s Series) subject(night int) *string {
 	return &s.Subjects[night].Digest
 }
 
-// before is the subject of the last night before one that has one.
+// before returns the subject of the last night before one that has one.
 func (s Series) before(night int) *string {
 	for i := night - 1; i >= 0; i-- {
 		if d := s.subject(i); d != nil {

@@ -49,7 +49,7 @@ type Since struct {
 	Changed string    `json:"changed"` // of the software, with that night
 }
 
-// Document is the board as JSON.
+// Document returns the board as JSON.
 func (b *Board) Document(holes []string) Document {
 	night := b.Nights[len(b.Nights)-1]
 	d := Document{

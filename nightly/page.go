@@ -91,7 +91,7 @@ func stepped(step gate.Step) string {
 	return fmt.Sprintf("%s -> %s, %+.1f %%", humanize.Figure(step.Before), humanize.Figure(step.After), 100*(step.After/step.Before-1))
 }
 
-// drawn is a series as a chart and a table.
+// drawn returns a series as a chart and a table.
 func (b *Board) drawn(s Series, steps []gate.Step, anchor string) trendSeries {
 	v, n := s.Last(), len(b.Nights)
 	from := max(0, n-mostNights)
@@ -131,7 +131,7 @@ func (b *Board) drawn(s Series, steps []gate.Step, anchor string) trendSeries {
 	return out
 }
 
-// tick is the date of a night, by its number from 1; "" if there is no such night.
+// tick returns the date of a night, by its number from 1; "" if there is no such night.
 func (b *Board) tick(number float64) string {
 	n := int(number)
 	if float64(n) != number || n < 1 || n > len(b.Nights) {
@@ -140,7 +140,7 @@ func (b *Board) tick(number float64) string {
 	return b.Nights[n-1].String()
 }
 
-// outside says whether a night is not a part of the band: its point is hollow.
+// outside reports whether a night is not a part of the band: its point is hollow.
 func outside(s gate.State) bool {
 	return s == gate.Suspect || s == gate.Regression || s == gate.Better || s == gate.Withdrawn || s == gate.Missing
 }

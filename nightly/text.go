@@ -147,7 +147,7 @@ func (b *Board) reasons(s Series) []string {
 	return []string{moved}
 }
 
-// moved is a night's value in words, with its change.
+// moved returns a night's value in words, with its change.
 func moved(v gate.Verdict, unit string) string {
 	if math.IsInf(v.Value, 0) {
 		return "infinite"
@@ -163,7 +163,7 @@ func (b *Board) when(night int) string {
 	return fmt.Sprintf("%s (run %s)", b.Nights[night], b.Nights[night].Run)
 }
 
-// unit is " ms", or what else the metric's name says.
+// unit returns " ms", or what else the metric's name says.
 func unit(s Series) string {
 	switch {
 	case strings.HasSuffix(s.Metric.Column, "_ms"):
@@ -187,7 +187,7 @@ func (b *Board) learned() string {
 	return fmt.Sprintf("this is night %d to %d of them", least, most)
 }
 
-// begun are the different reasons why series begin anew.
+// begun returns the different reasons why series begin anew.
 func (b *Board) begun() []string {
 	var list []string
 	for _, s := range b.Series {
@@ -198,7 +198,7 @@ func (b *Board) begun() []string {
 	return list
 }
 
-// news is what of the software changed with the last night, each change once.
+// news returns what of the software changed with the last night, each change once.
 func (b *Board) news() []string {
 	var list []string
 	for _, s := range b.Series {

@@ -42,7 +42,7 @@ func (b *Board) WriteTrend(w io.Writer) error {
 	return err
 }
 
-// value is a figure for people.
+// value returns a figure for people.
 func value(v float64) string {
 	switch {
 	case math.IsNaN(v):
@@ -53,7 +53,7 @@ func value(v float64) string {
 	return humanize.Figure(v)
 }
 
-// spark is the last nights as bars between the least and the largest of them; "!" is
+// spark returns the last nights as bars between the least and the largest of them; "!" is
 // infinite, and a night that was not measured is a space.
 func spark(values []float64) string {
 	bars := []rune("▁▂▃▄▅▆▇█")

@@ -41,13 +41,13 @@ func (i *IDs) Cell(c Cell) string {
 // Server names a deployment by all that a change of would need a new launch.
 func (i *IDs) Server(s Server) string { return digest(tree(s), 10) }
 
-// SpecDigest is what else could change the measurement of a cell, in 12 hex
+// SpecDigest returns what else could change the measurement of a cell, in 12 hex
 // digits: the conditions and the subject, as far as the plan says them.
 func (p *Plan) SpecDigest(c Cell) string {
 	return digest([]string{p.conditions[c.LoadName()], p.SubjectDigest(c, nil)}, 12)
 }
 
-// ConditionsDigest is how a cell of a plan is measured, in 12 hex digits:
+// ConditionsDigest returns how a cell of a plan is measured, in 12 hex digits:
 // its load outside of the axes, the contents of the files of prompts, pairs and
 // traces, the prompts of quality, the seeds, the client, what ends a trial early, the collectors with
 // their settings, and the request deadline. client is who sends in place of the
@@ -82,7 +82,7 @@ func (p *Plan) conditionsOf(load Load) string {
 	return digest(parts, 12)
 }
 
-// SubjectDigest is what a trial of a cell measures beside the cell's axes, in 12
+// SubjectDigest returns what a trial of a cell measures beside the cell's axes, in 12
 // hex digits: the engine's profile, and its content where a file gave it, image,
 // command, fixed arguments, environment (by reference) and CPUs, the model's
 // revision, the backend with its settings, and what the trial's row recorded of
@@ -105,12 +105,12 @@ func (p *Plan) SubjectDigest(c Cell, row result.Row) string {
 	return digest(parts, 12)
 }
 
-// Variables is the digest of the environment variables that the plan reads into
+// Variables returns the digest of the environment variables that the plan reads into
 // texts that are not secret, in 12 hex digits; "" if it reads none. The other
 // digests have the references that a plug-in gets, not their values: the URL of an
 // endpoint may be ${SWEEP_URL}.
 func (p *Plan) Variables() string { return p.variables }
 
-// Digest is the SHA-256 of the whole resolved plan, in hex: what resume
+// Digest returns the SHA-256 of the whole resolved plan, in hex: what resume
 // compares.
 func (p *Plan) Digest() string { return digest(p.resolved(), 64) }

@@ -15,7 +15,7 @@ import (
 
 func typeOf[T any]() reflect.Type { return reflect.TypeFor[T]() }
 
-// tree is v as JSON may hold it, by the plan's own keys: structs become maps,
+// tree returns v as JSON may hold it, by the plan's own keys: structs become maps,
 // durations text, secrets their references. Keys that say nothing are left
 // out; a zero that a plan may mean (seed: 0) is kept. encoding/json sorts the
 // keys of maps, which makes the bytes canonical.
@@ -159,7 +159,7 @@ func matrixTree(m Matrix) any {
 	return out
 }
 
-// canonical is the one JSON text of a tree.
+// canonical returns the one JSON text of a tree.
 func canonical(v any) []byte {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -171,7 +171,7 @@ func canonical(v any) []byte {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// contents are the digests of the files that a load names.
+// contents returns the digests of the files that a load names.
 func (l Load) contents() map[string]any {
 	out := make(map[string]any)
 	if sum := l.Prompts.FileSHA256; sum != "" {
@@ -186,7 +186,7 @@ func (l Load) contents() map[string]any {
 	return out
 }
 
-// resolved is the whole plan as a tree.
+// resolved returns the whole plan as a tree.
 func (p *Plan) resolved() map[string]any {
 	out := tree(*p).(map[string]any)
 	if len(p.rest.Set) > 0 {
@@ -207,7 +207,7 @@ func (p *Plan) resolved() map[string]any {
 	return out
 }
 
-// Resolved is plan.resolved.json: defaults filled in, secrets as references,
+// Resolved returns plan.resolved.json: defaults filled in, secrets as references,
 // --set recorded. The same plan gives the same bytes on every machine.
 func (p *Plan) Resolved() ([]byte, error) {
 	var b bytes.Buffer

@@ -17,7 +17,7 @@ type exprEnv struct {
 	also map[string]string // a second name of a column
 }
 
-// columnEnv is the environment of objectives.
+// columnEnv returns the environment of objectives.
 func columnEnv(cols []result.Column) exprEnv {
 	e := exprEnv{Env: expression.Env{Noun: "column", Zero: make(map[string]any, len(cols)), Units: make(map[string]string)}}
 	for _, c := range cols {
@@ -32,7 +32,7 @@ func columnEnv(cols []result.Column) exprEnv {
 	return e
 }
 
-// axisEnv is the environment of exclude and --only.
+// axisEnv returns the environment of exclude and --only.
 func axisEnv(axes []Axis) exprEnv {
 	e := exprEnv{Env: expression.Env{Noun: "axis", Zero: make(map[string]any, len(axes)), Units: make(map[string]string)}, also: make(map[string]string)}
 	for _, a := range axes {
@@ -67,7 +67,7 @@ func (e *exprEnv) add(name string, c result.Column) {
 	}
 }
 
-// values is the environment of one cell. An axis that its load does not take is no
+// values returns the environment of one cell. An axis that its load does not take is no
 // number: it equals nothing, and is neither above nor below anything.
 func (e exprEnv) values(settings []Setting) map[string]any {
 	out := make(map[string]any, len(e.Zero))
@@ -111,8 +111,8 @@ func (p *Plan) Filter(only string) (func(Cell) (bool, error), error) {
 	return func(c Cell) (bool, error) { return holds(c.Settings) }, nil
 }
 
-// ExpressionForms are what an expression may be made of, for people.
+// ExpressionForms returns what an expression may be made of, for people.
 func ExpressionForms() []expression.Form { return expression.Forms() }
 
-// ExpressionUnits are the units that numbers in an expression may carry, by kind.
+// ExpressionUnits returns the units that numbers in an expression may carry, by kind.
 func ExpressionUnits() [][]string { return expression.Units() }

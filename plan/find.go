@@ -28,7 +28,7 @@ const (
 	FindMostTrials = 32 // all of them on each device, those that are INVALID or to find included
 )
 
-// Searches are the cells of each search: those that differ in nothing but the axis of
+// Searches returns the cells of each search: those that differ in nothing but the axis of
 // find, from the least load up, in the order of their first cells. Nil without find.
 func (p *Plan) Searches(cells []Cell) [][]Cell {
 	if p.Find == nil {
@@ -64,7 +64,7 @@ func (s SLO) implies(o SLO) bool {
 	return objective.Implies(strict, loose)
 }
 
-// Unbounded are the parts of the objective that no search can decide: those that no
+// Unbounded returns the parts of the objective that no search can decide: those that no
 // number of requests bounds, and those that more load may help to keep.
 func (s SLO) Unbounded() []string {
 	if s.check == nil {
@@ -88,7 +88,7 @@ func (s SLO) Unbounded() []string {
 	return texts
 }
 
-// Fingerprints says whether each launch is asked how fast it computes: if the plan says so,
+// Fingerprints reports whether each launch is asked how fast it computes: if the plan says so,
 // and else where devices of one name may differ: of rented GPUs, and of a search on several.
 // A server that is given is not asked what the plan does not say.
 func (p *Plan) Fingerprints(given, rents bool) bool {

@@ -6,7 +6,7 @@ import (
 	"sweep.dev/sweep/engine"
 )
 
-// GPUsOf is how many GPUs one replica of a role has: 0 for a frontend or a
+// GPUsOf returns how many GPUs one replica of a role has: 0 for a frontend or a
 // router.
 func (s Server) GPUsOf(role string) int {
 	if s.RoleGPUs == nil {
@@ -15,7 +15,7 @@ func (s Server) GPUsOf(role string) int {
 	return s.RoleGPUs[role]
 }
 
-// ReplicaGPUs is how many GPUs one replica of the role with the most has: those
+// ReplicaGPUs returns how many GPUs one replica of the role with the most has: those
 // that share a model.
 func (s Server) ReplicaGPUs() int {
 	if s.RoleGPUs == nil {
@@ -28,13 +28,13 @@ func (s Server) ReplicaGPUs() int {
 	return most
 }
 
-// Parallelism is how one replica of a role spreads over GPUs by its arguments.
+// Parallelism returns how one replica of a role spreads over GPUs by its arguments.
 func (s Server) Parallelism(p *engine.Profile, role string) (engine.Parallelism, []engine.WrongSize) {
 	v := engine.Vars{Model: s.Model, Served: s.Served, GPU: s.GPU, GPUs: max(1, s.GPUsOf(role))}
 	return p.Parallelism(role, v, s.ArgsOf(p, role), s.CommandOf(p, role))
 }
 
-// TensorParallel is how many GPUs share each layer of a replica of a role, if its
+// TensorParallel returns how many GPUs share each layer of a replica of a role, if its
 // arguments tell.
 func (s Server) TensorParallel(p *engine.Profile, role string) (n int, known bool) {
 	of, wrong := s.Parallelism(p, role)
@@ -49,7 +49,7 @@ func (s Server) TensorParallel(p *engine.Profile, role string) (n int, known boo
 	return 1, true
 }
 
-// Copies is how many copies of the model the arguments and replicas of a server have, which
+// Copies returns how many copies of the model the arguments and replicas of a server have, which
 // requests are spread over: data parallel ranks, replicas, and all roles that compute. 0 is
 // not known.
 func (s Server) Copies(p *engine.Profile) int {
@@ -74,7 +74,7 @@ func (s Server) Copies(p *engine.Profile) int {
 	return n
 }
 
-// MovesByNIXL says whether both sides of a server that prefills and decodes apart move KV
+// MovesByNIXL reports whether both sides of a server that prefills and decodes apart move KV
 // caches by NIXL.
 func (s Server) MovesByNIXL(p *engine.Profile) bool {
 	v := engine.Vars{Model: s.Model, Served: s.Served, GPU: s.GPU, GPUs: 1}

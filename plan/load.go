@@ -62,10 +62,10 @@ type Clients struct {
 	CPUs      float64 `yaml:"cpus,omitempty" doc:"Pods: CPUs of each. A whole number is a limit too, so that a node can keep them free for it." default:"1, without a limit" gt:"0" max:"256" example:"2"`
 }
 
-// Auto says that the plan leaves the number to a calibration.
+// Auto reports whether the plan leaves the number to a calibration.
 func (c Clients) Auto() bool { return c.N == fieldtag.Auto }
 
-// Short is the key that a plan may leave out.
+// Short returns the key that a plan may leave out.
 func (Clients) Short() string { return "n" }
 
 // A Stage is one part of an open loop. Exactly one of For and Over is set.
@@ -88,7 +88,7 @@ type Trace struct {
 	FileSHA256 string `yaml:"-"`
 }
 
-// Lengths says whether the trace's format brings the lengths of prompts and
+// Lengths reports whether the trace's format brings the lengths of prompts and
 // answers.
 func (t *Trace) Lengths() bool {
 	return t != nil && t.Format != "" && t.Format != TraceTimestamps

@@ -27,7 +27,7 @@ type NamedLoad struct {
 	Load `yaml:"-"` // its keys stand beside these
 }
 
-// EachLoad are the loads of the plan with their names: those of loads, or the one of
+// EachLoad returns the loads of the plan with their names: those of loads, or the one of
 // load, whose name is "".
 func (p *Plan) EachLoad() []NamedLoad {
 	if len(p.Loads) == 0 {
@@ -36,7 +36,7 @@ func (p *Plan) EachLoad() []NamedLoad {
 	return p.Loads
 }
 
-// LoadNames are the names of the loads of the plan; nil with one load.
+// LoadNames returns the names of the loads of the plan; nil with one load.
 func (p *Plan) LoadNames() []string {
 	var names []string
 	for _, l := range p.Loads {
@@ -45,13 +45,13 @@ func (p *Plan) LoadNames() []string {
 	return names
 }
 
-// LoadName is the name of the cell's load; "" in a plan with one load.
+// LoadName returns the name of the cell's load; "" in a plan with one load.
 func (c Cell) LoadName() string {
 	name, _ := c.Setting(LoadAxis).(string)
 	return name
 }
 
-// loadOf is the load of a cell outside of its axes.
+// loadOf returns the load of a cell outside of its axes.
 func (p *Plan) loadOf(c Cell) Load {
 	for _, l := range p.Loads {
 		if l.Name == c.LoadName() {
@@ -61,10 +61,10 @@ func (p *Plan) loadOf(c Cell) Load {
 	return p.Load
 }
 
-// For says whether the objective is for a load of some name.
+// For reports whether the objective is for a load of some name.
 func (s SLO) For(load string) bool { return s.Loads == nil || slices.Contains(s.Loads, load) }
 
-// loadAxis is the axis of the names of loads.
+// loadAxis returns the axis of the names of loads.
 func loadAxis(names []string) Axis {
 	a := Axis{Name: LoadAxis, Column: LoadAxis, Bare: true}
 	for _, n := range names {
@@ -73,7 +73,7 @@ func loadAxis(names []string) Axis {
 	return a
 }
 
-// WithLoads is the matrix with the axis of named loads, before its first axis of a load.
+// WithLoads returns the matrix with the axis of named loads, before its first axis of a load.
 func (m Matrix) WithLoads(names ...string) Matrix {
 	at := slices.IndexFunc(m.Axes, func(a Axis) bool { return !a.Server })
 	if at < 0 {
@@ -83,7 +83,7 @@ func (m Matrix) WithLoads(names ...string) Matrix {
 	return m
 }
 
-// LoopOf is the loop of the loads that take an axis, an amount of load; "" for another
+// LoopOf returns the loop of the loads that take an axis, an amount of load; "" for another
 // axis.
 func LoopOf(axis string) string {
 	for _, p := range Patterns() {

@@ -38,7 +38,7 @@ type Setting struct {
 	Value Value
 }
 
-// Axis is the axis by its name in the file; nil for none.
+// Axis returns the axis by its name in the file; nil for none.
 func (m *Matrix) Axis(name string) *Axis {
 	for i := range m.Axes {
 		if m.Axes[i].Name == name {
@@ -48,7 +48,7 @@ func (m *Matrix) Axis(name string) *Axis {
 	return nil
 }
 
-// Names are those of the axes, in the file's order.
+// Names returns those of the axes, in the file's order.
 func (m *Matrix) Names() []string {
 	names := make([]string, 0, len(m.Axes))
 	for _, a := range m.Axes {
@@ -74,7 +74,7 @@ func (a Axis) Describe() result.Column {
 	return c
 }
 
-// String is the value in a person's words: L4, concurrency=8.
+// String returns the value in a person's words: L4, concurrency=8.
 func (s Setting) String() string {
 	if s.Axis.Bare {
 		return fmt.Sprint(s.Value)
@@ -82,7 +82,7 @@ func (s Setting) String() string {
 	return fmt.Sprintf("%s=%v", s.Axis.Column, s.Value)
 }
 
-// Number is a value as a number; ok is false for another value.
+// Number returns a value as a number; ok is false for another value.
 func Number(v Value) (n float64, ok bool) {
 	switch v := v.(type) {
 	case int64:
@@ -93,7 +93,7 @@ func Number(v Value) (n float64, ok bool) {
 	return 0, false
 }
 
-// along are groups of cells that differ in nothing but an axis of numbers, from the least
+// along returns groups of cells that differ in nothing but an axis of numbers, from the least
 // up, in the order of their first cells.
 func along(axis string, cells []Cell) [][]Cell {
 	at := make(map[string]int)

@@ -57,10 +57,10 @@ func (l Load) pattern() Pattern {
 	return Pattern{}
 }
 
-// Open says whether requests are sent by a schedule: an open loop.
+// Open reports whether requests are sent by a schedule: an open loop.
 func (l Load) Open() bool { return l.pattern().Open }
 
-// Sends is how long one trial sends, 0 if it ends by its requests alone. known is
+// Sends returns how long one trial sends, 0 if it ends by its requests alone. known is
 // false if that is in a file which a look at the plan does not read.
 func (l Load) Sends() (d time.Duration, known bool) {
 	p := l.pattern()
@@ -71,7 +71,7 @@ func (l Load) Sends() (d time.Duration, known bool) {
 	return d, known
 }
 
-// PeakRate is the highest rate of an open loop in requests per second, 0 if the
+// PeakRate returns the highest rate of an open loop in requests per second, 0 if the
 // plan does not say it.
 func (l Load) PeakRate() float64 {
 	if p := l.pattern(); p.rate != nil {
@@ -80,7 +80,7 @@ func (l Load) PeakRate() float64 {
 	return 0
 }
 
-// Total is how many requests one trial sends, those in which a closed loop's workers
+// Total returns how many requests one trial sends, those in which a closed loop's workers
 // begin among them; 0 if they are not counted. What is due in the ramp of an
 // open loop comes on top: at most as many again, once the warm-up has told how
 // long that is.
@@ -91,14 +91,14 @@ func (l Load) Total() int {
 	return l.Requests + l.Concurrency*l.StartsOver()
 }
 
-// Longer is a load of so many times as many requests, or as long.
+// Longer returns a load of so many times as many requests, or as long.
 func (l Load) Longer(times int) Load {
 	l.Requests, l.RequestsPerWorker = l.Requests*times, l.RequestsPerWorker*times
 	l.Duration *= time.Duration(times)
 	return l
 }
 
-// StartsOver is over how many of its requests the workers of a closed loop begin, which
+// StartsOver returns over how many of its requests the workers of a closed loop begin, which
 // come on top of those that are asked for: over one, or over a whole conversation, so that
 // at any time some are at its first turn and some at each other. It is at most half of what
 // is asked of a worker: then no start would bring all turns about.
@@ -113,7 +113,7 @@ func (l Load) StartsOver() int {
 	return max(1, turns)
 }
 
-// WarmupRequests is how many requests are sent before a trial, 0 if that is as
+// WarmupRequests returns how many requests are sent before a trial, 0 if that is as
 // many as the time of the warm-up takes. Where the plan does not say it they are
 // two for each worker, so that the server gets its whole batch; an open loop has
 // no workers, and begins with two.
@@ -127,5 +127,5 @@ func (l Load) WarmupRequests() int {
 	return 2 * max(1, l.Concurrency)
 }
 
-// Staggered says whether the workers of a closed loop begin one after the other.
+// Staggered reports whether the workers of a closed loop begin one after the other.
 func (l Load) Staggered() bool { return !l.Open() && l.Start != StartTogether }

@@ -15,7 +15,7 @@ type Config struct {
 	Prices map[string]Price `yaml:"prices,omitempty" doc:"Prices of owned or reserved GPUs, by the names that plans use. The prices of a plan take precedence." example:"{l4: {usd_per_hour: 0.71}}"`
 }
 
-// PriceOf is the price of all GPUs of a server for an hour in USD, unless its
+// PriceOf returns the price of all GPUs of a server for an hour in USD, unless its
 // provider bills another one, and where it is from: one of the result.Price
 // constants. Both are zero if no price is known.
 func (p *Plan) PriceOf(s Server) (usdPerHour float64, source string) {

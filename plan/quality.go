@@ -43,7 +43,7 @@ type LMFile struct {
 	SHA256  string `yaml:"-"`
 }
 
-// Has says whether a file is of the deployment of a cell.
+// Has reports whether a file is of the deployment of a cell.
 func (f *LMFile) Has(c Cell) bool {
 	for axis, v := range f.Of {
 		at := slices.IndexFunc(c.Settings, func(s Setting) bool { return s.Axis.Server && s.Axis.Name == axis })
@@ -54,7 +54,7 @@ func (f *LMFile) Has(c Cell) bool {
 	return true
 }
 
-// FileOf is the file of the deployment of a cell; nil for none.
+// FileOf returns the file of the deployment of a cell; nil for none.
 func (l *LMEval) FileOf(c Cell) *LMFile {
 	for i := range l.Files {
 		if l.Files[i].Has(c) {
@@ -64,7 +64,7 @@ func (l *LMEval) FileOf(c Cell) *LMFile {
 	return nil
 }
 
-// Sums are the digests of the contents of all files that are read.
+// Sums returns the digests of the contents of all files that are read.
 func (q *Quality) Sums() any {
 	if q.LMEval == nil {
 		return q.FileSHA256
@@ -76,7 +76,7 @@ func (q *Quality) Sums() any {
 	return sums
 }
 
-// Refs are those files, as they are written.
+// Refs returns those files, as they are written.
 func (q *Quality) Refs() []string {
 	refs := []string{q.FileRef}
 	if q.LMEval != nil {
@@ -87,10 +87,10 @@ func (q *Quality) Refs() []string {
 	return refs
 }
 
-// Asked is how many requests a deployment gets: each item is answered twice.
+// Asked returns how many requests a deployment gets: each item is answered twice.
 func (q *Quality) Asked() int { return 2 * q.Count }
 
-// Axes are the baseline's values as texts, by axis.
+// Axes returns the baseline's values as texts, by axis.
 func (q *Quality) Axes() map[string]string {
 	if q.Baseline == nil {
 		return nil

@@ -38,10 +38,10 @@ const (
 // may be from them.
 const LeastTrials = 3
 
-// Short is the key that a plan may leave out: a number alone is that of the trials.
+// Short returns the key that a plan may leave out: a number alone is that of the trials.
 func (Repeats) Short() string { return "n" }
 
-// Most is how many trials a cell has at most, at least 1.
+// Most returns how many trials a cell has at most, at least 1.
 func (r Repeats) Most() int {
 	if r.Until != nil {
 		return max(1, r.Max)
@@ -49,7 +49,7 @@ func (r Repeats) Most() int {
 	return max(1, r.N)
 }
 
-// Each says whether each trial of a cell has a launch of its own.
+// Each reports whether each trial of a cell has a launch of its own.
 func (r Repeats) Each() bool { return r.Launch == LaunchEach }
 
 // Launches is on how many launches a deployment measures trials that have n
@@ -61,7 +61,7 @@ func (r Repeats) Launches(n int) int {
 	return min(1, n)
 }
 
-// Column is that of the cells table with the metric of one trial.
+// Column returns that of the cells table with the metric of one trial.
 func (u *RepeatsUntil) Column() string {
 	if u.Metric == col.ThroughputTokS {
 		return u.Metric
@@ -69,7 +69,7 @@ func (u *RepeatsUntil) Column() string {
 	return "mean_" + u.Metric
 }
 
-// TrialConfidence is that of the interval of Repeats.Until.
+// TrialConfidence returns that of the interval of Repeats.Until.
 func (p *Plan) TrialConfidence() float64 {
 	return cmp.Or(p.Repeats.Until.Confidence, p.Confidence, objective.Confidence)
 }
@@ -80,7 +80,7 @@ type Compare struct {
 	Baseline string `yaml:"baseline" doc:"Value of the axis that the others are held against." example:"vllm"`
 }
 
-// Base says whether a cell has the baseline.
+// Base reports whether a cell has the baseline.
 func (c *Compare) Base(cell Cell) bool {
 	for _, s := range cell.Settings {
 		if s.Axis.Name == c.Axis {

@@ -48,7 +48,7 @@ func (p *Plan) Complete(r Rest) {
 	}
 }
 
-// Profile is an engine profile by its name, as Server.Profile has it.
+// Profile returns an engine profile by its name, as Server.Profile has it.
 func (p *Plan) Profile(name string) (*engine.Profile, bool) {
 	if p.rest.Engines == nil {
 		return engine.Lookup(name)
@@ -56,7 +56,7 @@ func (p *Plan) Profile(name string) (*engine.Profile, bool) {
 	return p.rest.Engines(name)
 }
 
-// Columns is the columns of this plan's cells table, axes and SLOs included.
+// Columns returns the columns of this plan's cells table, axes and SLOs included.
 func (p *Plan) Columns() []result.Column { return slices.Clone(p.rest.Columns) }
 
 // Deployments expands the matrix: deployments in the order of their first
@@ -69,13 +69,13 @@ func (p *Plan) Deployments() []Deployment {
 	return out
 }
 
-// Cells is every cell in the plan's order.
+// Cells returns every cell in the plan's order.
 func (p *Plan) Cells() []Cell { return slices.Clone(p.rest.Cells) }
 
-// Source is the file that the plan was read from.
+// Source returns the file that the plan was read from.
 func (p *Plan) Source() []byte { return slices.Clone(p.rest.Source) }
 
-// Secrets is every environment variable that a text which is never shown refers
+// Secrets returns every environment variable that a text which is never shown refers
 // to, of the plan itself and of the plug-ins that have been decoded.
 func (p *Plan) Secrets() []secret.String {
 	if p.rest.Env == nil {
@@ -100,17 +100,17 @@ func (p *Plan) Uses() []Use {
 // SendEnv lists what its user permits beyond the rules, as NAME=HOST.
 func (p *Plan) SendEnv() []string { return slices.Clone(p.rest.SendEnv) }
 
-// EngineTexts are the engine profiles that came with the plan, for a resume. Nil
+// EngineTexts returns the engine profiles that came with the plan, for a resume. Nil
 // if there are none.
 func (p *Plan) EngineTexts() []EngineFile { return p.rest.EngineTexts }
 
-// Manifests are the files of manifests that the backend names, for a resume. Nil if
+// Manifests returns the files of manifests that the backend names, for a resume. Nil if
 // there are none.
 func (p *Plan) Manifests() []manifest.File { return p.rest.Manifests }
 
 const defaultReady = 10 * time.Minute
 
-// ReadyTimeout is how long a server of a profile may take until it answers: the
+// ReadyTimeout returns how long a server of a profile may take until it answers: the
 // plan's timeouts.ready, else its engine profile's, else ten minutes.
 func (p *Plan) ReadyTimeout(profile *engine.Profile) time.Duration {
 	switch {

@@ -8,7 +8,7 @@ import (
 	"sweep.dev/sweep/engine"
 )
 
-// ArgsOf are the engine's arguments for a role of tier engine: those of the
+// ArgsOf returns the engine's arguments for a role of tier engine: those of the
 // server with the role's own in their place.
 func (s Server) ArgsOf(p *engine.Profile, role string) []Arg {
 	own := s.Roles[role].ArgList()
@@ -18,10 +18,10 @@ func (s Server) ArgsOf(p *engine.Profile, role string) []Arg {
 	return append(args, own...)
 }
 
-// ArgList are the arguments of the role alone, sorted by name.
+// ArgList returns the arguments of the role alone, sorted by name.
 func (r Role) ArgList() []Arg { return ArgList(r.Args) }
 
-// ArgList are arguments, sorted by name.
+// ArgList returns arguments, sorted by name.
 func ArgList(args map[string]any) []Arg {
 	var list []Arg
 	for _, name := range slices.Sorted(maps.Keys(args)) {
@@ -30,7 +30,7 @@ func ArgList(args map[string]any) []Arg {
 	return list
 }
 
-// CommandOf is the command line that the plan gives a role in place of the
+// CommandOf returns the command line that the plan gives a role in place of the
 // profile's; nil for none.
 func (s Server) CommandOf(p *engine.Profile, role string) []string {
 	if own := s.Roles[role].Command; own != nil || len(p.Roles) > 1 {
@@ -39,7 +39,7 @@ func (s Server) CommandOf(p *engine.Profile, role string) []string {
 	return s.Command
 }
 
-// ReplicasOf is how many replicas of a role are started.
+// ReplicasOf returns how many replicas of a role are started.
 func (s Server) ReplicasOf(role *engine.Role) int {
 	return cmp.Or(s.Roles[role.Name].Replicas, role.Replicas, 1)
 }

@@ -60,7 +60,7 @@ type Deployment struct {
 	Cells  []Cell // in the order in which they are to run
 }
 
-// Setting is the cell's value of an axis by the name in the file; nil for none.
+// Setting returns the cell's value of an axis by the name in the file; nil for none.
 func (c Cell) Setting(axis string) Value {
 	for _, s := range c.Settings {
 		if s.Axis.Name == axis {
@@ -70,7 +70,7 @@ func (c Cell) Setting(axis string) Value {
 	return nil
 }
 
-// Level is the value of an axis of numbers in a cell; 0 if it has none.
+// Level returns the value of an axis of numbers in a cell; 0 if it has none.
 func (c Cell) Level(axis string) float64 {
 	n, _ := Number(c.Setting(axis))
 	return n

@@ -21,7 +21,7 @@ type Check struct {
 	expr *expression.Expression
 }
 
-// Bounds are those of a good request, as the figures are made with; nil for none.
+// Bounds returns those of a good request, as the figures are made with; nil for none.
 func (g *Goodput) Bounds() *summary.Goodput {
 	if g == nil {
 		return nil
@@ -51,7 +51,7 @@ func (p *Plan) CompileSLOs(r *syntax.Report, columns []result.Column, at func(na
 	}
 }
 
-// Reads are the names that the objective reads; none of one that is wrong.
+// Reads returns the names that the objective reads; none of one that is wrong.
 func (s SLO) Reads() []string {
 	if s.check == nil {
 		return nil
@@ -92,7 +92,7 @@ func (s SLO) Evaluate(row result.Row, trial *objective.Trial, confidence float64
 	return out
 }
 
-// comparisons are the parts of the objective, each with the sides of its or: the zero
+// comparisons returns the parts of the objective, each with the sides of its or: the zero
 // value for one that is something else. The confidence is that of each, which they share.
 func (s SLO) comparisons(confidence float64) ([][]objective.Comparison, float64) {
 	parts := s.check.expr.Parts()
@@ -116,7 +116,7 @@ func (s SLO) comparisons(confidence float64) ([][]objective.Comparison, float64)
 	return comparisons, confidence
 }
 
-// Comparisons are the sides of all parts of the objective.
+// Comparisons returns the sides of all parts of the objective.
 func (s *SLO) Comparisons() []objective.Comparison {
 	if s.check == nil {
 		return nil

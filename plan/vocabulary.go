@@ -44,7 +44,7 @@ type PluginDoc struct {
 	Under func(decode func(any) error) PluginDoc
 }
 
-// IsDiagnostics says whether err is, or wraps, what is wrong with a plan.
+// IsDiagnostics reports whether err is, or wraps, what is wrong with a plan.
 func IsDiagnostics(err error) (*Diagnostics, bool) {
 	var d *Diagnostics
 	ok := errors.As(err, &d)

@@ -38,7 +38,7 @@ var limited = []struct{ column, text, unit string }{
 	{col.MinGPUClockLimitMHz, "highest clock", "MHz"},
 }
 
-// SlowDevices are the devices of the run that took longer for their fingerprints than the
+// SlowDevices returns the devices of the run that took longer for their fingerprints than the
 // others on which the same server ran: a sentence for each, which begins with the code of the
 // finding and ends with the limits that are lower than those of others.
 func (r *Run) SlowDevices() []string {
@@ -89,7 +89,7 @@ func lower(devices []fingerprint, d fingerprint) string {
 	return text.String()
 }
 
-// fingerprints are those of the devices of some trials, in the order of the trials.
+// fingerprints returns those of the devices of some trials, in the order of the trials.
 func fingerprints(trials []Trial) []fingerprint {
 	launches := map[string]map[any]result.Row{} // of each device
 	limits := map[string]map[string]float64{}   // of each device
@@ -131,7 +131,7 @@ func fingerprints(trials []Trial) []fingerprint {
 	return all
 }
 
-// othersOf are the figures of all devices but one, sorted.
+// othersOf returns the figures of all devices but one, sorted.
 func othersOf(devices []fingerprint, but, column string) []float64 {
 	var values []float64
 	for _, d := range devices {

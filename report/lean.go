@@ -22,7 +22,7 @@ func (r *Run) Unpack() {
 	}
 }
 
-// lean is a row, of a trial with objectives, without what is null and without the numbers
+// lean returns a row, of a trial with objectives, without what is null and without the numbers
 // that no report shows or concludes from: four of five columns of a measured trial. Those of
 // [ofSearches] stay only if searched, those of [ofDevices] only beside a fingerprint, those of
 // [ofRoles] only of an engine that has both roles.
@@ -50,7 +50,7 @@ func lean(row result.Row, slos []result.SLOResult, searched bool) result.Row {
 	return kept
 }
 
-// judged says whether an objective of the trial has a column.
+// judged reports whether an objective of the trial has a column.
 func judged(slos []result.SLOResult, name string) bool {
 	for _, o := range slos {
 		if _, ok := o.Values[name]; ok {

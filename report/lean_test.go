@@ -57,7 +57,7 @@ func TestLean_hasWhatReportsRead(t *testing.T) {
 	}
 }
 
-// constants are the names of columns by those of their constants.
+// constants returns the names of columns by those of their constants.
 func constants(t *testing.T) map[string]string {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", "result", "col", "col.go"), nil, parser.SkipObjectResolution)

@@ -11,12 +11,12 @@ import (
 	"sweep.dev/sweep/rundir"
 )
 
-// Next is the command that is to be run next.
+// Next returns the command that is to be run next.
 func (r *Run) Next() string {
 	return cmp.Or(r.Unfinished(), "sweep report "+plaintext.Word(r.Dir))
 }
 
-// Unfinished is the command that does what the run left; "" if it left nothing.
+// Unfinished returns the command that does what the run left; "" if it left nothing.
 func (r *Run) Unfinished() string {
 	if slices.ContainsFunc(r.State.Owed, func(o rundir.Owed) bool { return !o.Kept() }) { // first of all, and it may be enough
 		return "sweep resume " + plaintext.Word(r.Dir)
@@ -24,7 +24,7 @@ func (r *Run) Unfinished() string {
 	return r.Resume(r.Trials)
 }
 
-// Resume is the command that measures those of some trials that have no numbers
+// Resume returns the command that measures those of some trials that have no numbers
 // to use, or if all have, more of those of undecided cells, where it is known how many decide
 // them. It is "" if there are none, or if the run was made of others, which are to be resumed.
 func (r *Run) Resume(trials []conclude.Trial) (command string) {
@@ -48,7 +48,7 @@ func (r *Run) Resume(trials []conclude.Trial) (command string) {
 	return command
 }
 
-// Short are the cells that are undecided although all of their trials have been measured. A
+// Short returns the cells that are undecided although all of their trials have been measured. A
 // search has none, as it measures what it needs.
 func (r *Run) Short() []*conclude.Point {
 	if r.bare || len(r.Resolved.Searches) > 0 {
@@ -59,7 +59,7 @@ func (r *Run) Short() []*conclude.Point {
 	})
 }
 
-// Ended is why the run ended before its time; "" if it did not, goes on or
+// Ended returns why the run ended before its time; "" if it did not, goes on or
 // was killed.
 func (r *Run) Ended() string {
 	if !r.State.Finished {
@@ -76,7 +76,7 @@ func (r *Run) Ended() string {
 	return ""
 }
 
-// NextOf is the command that is to be run next by somebody who looked at one cell.
+// NextOf returns the command that is to be run next by somebody who looked at one cell.
 func (r *Run) NextOf(p *conclude.Point) string {
 	return cmp.Or(r.Resume(p.Trials), fmt.Sprintf("sweep logs %s %s", plaintext.Word(r.Dir), p.Cell.ID))
 }

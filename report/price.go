@@ -2,7 +2,7 @@ package report
 
 import "sweep.dev/sweep/result"
 
-// PriceSource is a value of price_source in words.
+// PriceSource returns a value of price_source in words.
 func PriceSource(source string) string {
 	switch source {
 	case result.PriceProvider:

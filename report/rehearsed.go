@@ -14,7 +14,7 @@ import (
 	"sweep.dev/sweep/rundir"
 )
 
-// Made is a run without a directory: the resolved plan and the outcomes of its trials, as
+// Made returns a run without a directory: the resolved plan and the outcomes of its trials, as
 // a rehearsal makes them.
 func Made(name string, resolved []byte, trials map[rundir.Key]*result.Outcome) (*Run, error) {
 	r := &Run{State: &rundir.State{Manifest: rundir.Manifest{Plan: name, Method: result.Method}}}
@@ -72,7 +72,7 @@ func readRehearsal(dir string, state *rundir.State) (*Rehearsal, error) {
 	return nil, nil
 }
 
-// Search is what was predicted of a search for one objective; nil if nothing was.
+// Search returns what was predicted of a search for one objective; nil if nothing was.
 func (r *Rehearsal) Search(about, objective string) *Predicted {
 	if r == nil {
 		return nil
@@ -85,7 +85,7 @@ func (r *Rehearsal) Search(about, objective string) *Predicted {
 	return nil
 }
 
-// Cell is what was predicted of a cell; nil if nothing was.
+// Cell returns what was predicted of a cell; nil if nothing was.
 func (r *Rehearsal) Cell(id string) *PredictedCell {
 	if r == nil {
 		return nil

@@ -163,7 +163,7 @@ func (r *Run) Whole() iter.Seq[result.Row] {
 	return slices.Values(r.Rows())
 }
 
-// Rows are the rows of the cells table, in the plan's order.
+// Rows returns the rows of the cells table, in the plan's order.
 func (r *Run) Rows() []result.Row {
 	var rows []result.Row
 	for _, t := range r.Trials {
@@ -174,7 +174,7 @@ func (r *Run) Rows() []result.Row {
 	return rows
 }
 
-// Outcomes are those of the trials that have one, in the order of Rows.
+// Outcomes returns those of the trials that have one, in the order of Rows.
 func (r *Run) Outcomes() []*result.Outcome {
 	var outcomes []*result.Outcome
 	for _, t := range r.Trials {
@@ -185,7 +185,7 @@ func (r *Run) Outcomes() []*result.Outcome {
 	return outcomes
 }
 
-// Attempts are the folders of the committed attempts, in the order of Rows.
+// Attempts returns the folders of the committed attempts, in the order of Rows.
 func (r *Run) Attempts() []string {
 	var dirs []string
 	for _, t := range r.Trials {
@@ -196,7 +196,7 @@ func (r *Run) Attempts() []string {
 	return dirs
 }
 
-// RowsOf are the rows of one trial: one, or none yet.
+// RowsOf returns the rows of one trial: one, or none yet.
 func RowsOf(t conclude.Trial) []result.Row {
 	if t.Outcome == nil {
 		return nil
@@ -215,7 +215,7 @@ func (r *Run) Conclude() *conclude.Set {
 	return r.concluded
 }
 
-// Fixed is what the plan says of its loads outside of the axes.
+// Fixed returns what the plan says of its loads outside of the axes.
 func (r *Run) Fixed() conclude.Fixed {
 	var p struct {
 		Load  map[string]any   `json:"load"`
@@ -235,7 +235,7 @@ func (r *Run) Fixed() conclude.Fixed {
 // Repeated reports whether a cell may have several trials.
 func (r *Run) Repeated() bool { return r.Resolved.Repeats > 1 || len(r.State.Added) > 0 }
 
-// Label is a trial in a person's words.
+// Label returns a trial in a person's words.
 func (r *Run) Label(t conclude.Trial) string {
 	if r.Repeated() {
 		return fmt.Sprintf("%s, trial %d", t.Cell.Label, t.Trial)

@@ -28,7 +28,7 @@ type Searched struct {
 	OverBudget bool
 }
 
-// Answers are those of the search, one for each objective. The reason of a search that has
+// Answers returns those of the search, one for each objective. The reason of a search that has
 // not ended is "", but for one that the budget has cut short.
 func (s *Searched) Answers() []search.Answer {
 	answers := search.Answers(s.Settings, s.Outcomes)
@@ -40,7 +40,7 @@ func (s *Searched) Answers() []search.Answer {
 	return answers
 }
 
-// Searches are those of the plan, over the trials that have an outcome. Nil for a plan
+// Searches returns those of the plan, over the trials that have an outcome. Nil for a plan
 // without find. They are looked up once: Trials with an outcome do not change.
 func (r *Run) Searches() []Searched {
 	if r.searched != nil {

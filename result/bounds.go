@@ -19,7 +19,7 @@ func (r Row) AddBound(to, percentile, bounds string) {
 	r[to] = entry
 }
 
-// Bounds are the entries of the row's columns of bounds, those of roles too, by the
+// Bounds returns the entries of the row's columns of bounds, those of roles too, by the
 // names of their percentiles' columns.
 func (r Row) Bounds() map[string]string {
 	out := make(map[string]string)

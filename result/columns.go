@@ -52,7 +52,7 @@ type Extra struct {
 	Roles []string
 }
 
-// Columns is the registry: the columns of the cells table of one plan, in
+// Columns returns the registry: the columns of the cells table of one plan, in
 // their order. The SLO environment, the CSV header, the Parquet schema and the
 // documentation are all made from it.
 //
@@ -110,7 +110,7 @@ func given(cols []Column) []Column {
 	return cols
 }
 
-// roles are the server's columns once more for each role.
+// roles returns the server's columns once more for each role.
 func roles(names []string) []Column {
 	var cols []Column
 	for _, role := range names {

@@ -7,7 +7,7 @@ import (
 	"sweep.dev/sweep/result/col"
 )
 
-// LowConfidence are those of the columns that the row's low_confidence names:
+// LowConfidence returns those of the columns that the row's low_confidence names:
 // percentiles that rest on too few requests. A name without a suffix there
 // stands for the column's _completed and _whole too, and what the whole trial has
 // too few for, a part of it has too; p50_user_tok_s is as good as the median that
@@ -31,11 +31,11 @@ func (r Row) LowConfidence(columns []string) []string {
 	return low
 }
 
-// Infinite says whether a column is null because it is infinite: so many requests
+// Infinite reports whether a column is null because it is infinite: so many requests
 // failed that no value bounds it.
 func (r Row) Infinite(column string) bool { return slices.Contains(r.listed(col.Infinite), column) }
 
-// listed are the names in a column of them.
+// listed returns the names in a column of them.
 func (r Row) listed(column string) []string {
 	text, _ := r[column].(string)
 	if text == "" {

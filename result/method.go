@@ -23,7 +23,7 @@ func Methods() []string {
 	}
 }
 
-// MethodOf is the method that a manifest says. It is 1 if it says none: such runs are of
+// MethodOf returns the method that a manifest says. It is 1 if it says none: such runs are of
 // method 1.
 func MethodOf(said int) int { return max(1, said) }
 
@@ -33,7 +33,7 @@ func NewSince(method int) string {
 	return strings.ReplaceAll(strings.Join(Methods()[min(max(0, method), Method):], "; "), "`", "")
 }
 
-// Method is the number of the way in which the figures of a row were made; 0 if it has
+// Method returns the number of the way in which the figures of a row were made; 0 if it has
 // none.
 func (r Row) Method() int {
 	n, _ := r[col.Method].(int64)

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Quantile is the p-quantile (0 to 1) of sorted values, linear between order
+// Quantile returns the p-quantile (0 to 1) of sorted values, linear between order
 // statistics: definition 7 of Hyndman and Fan (1996), numpy's default. It is
 // NaN for no values.
 func Quantile[T int64 | float64](sorted []T, p float64) float64 {
@@ -28,7 +28,7 @@ func Quantile[T int64 | float64](sorted []T, p float64) float64 {
 	return a + (b-a)*t
 }
 
-// Median is the middle of values, which stay as they are. It is NaN for no values.
+// Median returns the middle of values, which stay as they are. It is NaN for no values.
 func Median(values []float64) float64 {
 	return Quantile(slices.Sorted(slices.Values(values)), 0.5)
 }

@@ -11,7 +11,7 @@ import (
 // meaning. The order of the functions in Columns and of the columns in them is
 // the order of the table, and a name that was published stays what it means.
 
-// core are the columns of the tier core: what a person reads of a trial. They are
+// core returns the columns of the tier core: what a person reads of a trial. They are
 // at most 45, and the plan's own axes and objectives come on top.
 func core() []string {
 	return []string{
@@ -82,7 +82,7 @@ func identity() []Column {
 	}
 }
 
-// loadAxes are the axes with a column of their own that no spreadsheet had.
+// loadAxes returns the axes with a column of their own that no spreadsheet had.
 func loadAxes() []Column {
 	return []Column{
 		nullable("request_rate", Float, "requests/s", "Offered rate of an open loop; null in a closed loop."),
@@ -150,13 +150,13 @@ func load() []Column {
 // A latencyDoc is the name of a latency and what it is.
 type latencyDoc struct{ name, doc string }
 
-// short is what it is, without how it is measured.
+// short returns what it is, without how it is measured.
 func (l latencyDoc) short() string {
 	name, _, _ := strings.Cut(l.doc, ":")
 	return name
 }
 
-// ours says that it is a latency of our own, which a failed request has too.
+// ours reports whether it is a latency of our own, which a failed request has too.
 func (l latencyDoc) ours() bool { return l.name == "schedule_lag" }
 
 // The latencies of the cells table.
@@ -182,7 +182,7 @@ var statistics = [...]struct{ name, doc string }{
 	{"max", "Maximum"},
 }
 
-// steady is what a trial's ramp, plateau and tail are, and how steady it was.
+// steady returns what a trial's ramp, plateau and tail are, and how steady it was.
 func steady() []Column {
 	cols := []Column{
 		nullable("expected_ramp_s", Float, "s", "What the warm-up let expect of the ramp: the time over which the slots of a closed loop began one after the other, the median e2e of the warm-up and think_time, of conversations for each of their turns; in an open loop the warm-up's p95 e2e. Null if the slots began together."),
@@ -202,7 +202,7 @@ func steady() []Column {
 	return append(cols, nullable("ended_by", String, "", "What ended the load: requests, duration, precision (the metric is known as well as asked), objectives (each passes or fails), error_rate, saturated, refused (every answer is an error that comes at once) or records (no more can be kept); null if it did not end."))
 }
 
-// probe are the figures of the low-rate stream beside the load.
+// probe returns the figures of the low-rate stream beside the load.
 func probe() []Column {
 	return []Column{
 		nullable("probe_requests", Int, "requests", "Requests of the probe beside the load; they are in no other figure."),
@@ -215,7 +215,7 @@ func probe() []Column {
 	}
 }
 
-// quality is how the deployment answered the plan's prompts of quality, outside of the
+// quality returns how the deployment answered the plan's prompts of quality, outside of the
 // measured time: all rows of a deployment have the same.
 func quality() []Column {
 	return []Column{
@@ -230,7 +230,7 @@ func quality() []Column {
 	}
 }
 
-// latency are the latencies: those of the plateau with failures as infinite, the
+// latency returns the latencies: those of the plateau with failures as infinite, the
 // intervals of their percentiles, those of the requests that were completed, and
 // those of the whole trial.
 func latency() []Column {
@@ -266,7 +266,7 @@ func latency() []Column {
 	return slices.Concat(plain, intervals, completed, whole)
 }
 
-// batched are the columns of the interval of a mean or a rate.
+// batched returns the columns of the interval of a mean or a rate.
 func batched(name, unit string) []Column {
 	return []Column{
 		nullable(name+col.LowSuffix, Float, unit, "Lower end of the 95 % interval of "+name+" within the trial, from the means of ten parts of the plateau; null without a plateau, or with too few requests on it."),
@@ -274,15 +274,15 @@ func batched(name, unit string) []Column {
 	}
 }
 
-// IntervalRates are the rates with an interval within the trial.
+// IntervalRates returns the rates with an interval within the trial.
 func IntervalRates() []string {
 	return []string{col.ThroughputTokS, col.TotalThroughputTokS, col.RequestThroughput}
 }
 
-// IntervalMeans are the latencies whose means have an interval within the trial.
+// IntervalMeans returns the latencies whose means have an interval within the trial.
 func IntervalMeans() []string { return []string{"ttft", "tpot", "e2e"} }
 
-// IntervalPercentiles are the latencies whose percentiles have an interval within the
+// IntervalPercentiles returns the latencies whose percentiles have an interval within the
 // trial: those with one value a request.
 func IntervalPercentiles() []string { return []string{"ttft", "ttfo", "tpot", "e2e"} }
 
@@ -367,7 +367,7 @@ func server() []Column {
 	return cols
 }
 
-// disaggregation is whether an engine whose roles prefill and decode apart did so.
+// disaggregation returns the columns that say whether an engine whose roles prefill and decode apart did so.
 func disaggregation() []Column {
 	return []Column{
 		nullable("pd", String, "", "Whether prompts were computed by prefill servers and their KV caches moved to decode servers, by the servers' counters over the trial: proven (for all requests, and for all prompt tokens if that is known, but `max_decode_only` of `validity`), partial, absent or unknown. Null of an engine that does not have both roles."),
@@ -376,7 +376,7 @@ func disaggregation() []Column {
 	}
 }
 
-// MetricFamilies are the engines whose metrics are counted apart, by the prefixes of
+// MetricFamilies returns the engines whose metrics are counted apart, by the prefixes of
 // their names: vllm:, sglang:, trtllm_ or dynamo_, and how gateways write them.
 func MetricFamilies() []string { return []string{"vllm", "sglang", "trtllm", "dynamo"} }
 

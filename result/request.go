@@ -142,10 +142,10 @@ const (
 	DecodeOnly    = "decode-only"
 )
 
-// Measured says whether a request counts in the figures of its trial.
+// Measured reports whether a request counts in the figures of its trial.
 func (r *Request) Measured() bool { return r.Phase != Warmup && r.Phase != Probe }
 
-// TokenChunks is how many events of the answer have a token; where the server
+// TokenChunks returns how many events of the answer have a token; where the server
 // does not say, all from the first token on.
 func (r *Request) TokenChunks() int {
 	if r.FirstTokenChunk < 0 {

@@ -41,7 +41,7 @@ func (r Row) Derive() {
 	set(col.ServerThroughputTokS, served/seconds, server, timed)
 }
 
-// Number is the value of a column of numbers, and whether it has one.
+// Number returns the value of a column of numbers, and whether it has one.
 func (r Row) Number(name string) (float64, bool) {
 	switch v := r[name].(type) {
 	case float64:
@@ -52,7 +52,7 @@ func (r Row) Number(name string) (float64, bool) {
 	return 0, false
 }
 
-// Float is the value of a column of numbers; 0 if it has none.
+// Float returns the value of a column of numbers; 0 if it has none.
 func (r Row) Float(name string) float64 {
 	if v, ok := r.Number(name); ok {
 		return v

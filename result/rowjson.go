@@ -68,13 +68,13 @@ func (s *scanner) row(r *Row) error {
 	return err
 }
 
-// columns is about how many the row that comes next has.
+// columns returns about how many the row that comes next has.
 func (s *scanner) columns() int {
 	end := bytes.IndexByte(s.rest, '}')
 	return bytes.Count(s.rest[:max(end, 0)], []byte{':'})
 }
 
-// unmarshalValue is the value of a token of JSON.
+// unmarshalValue returns the value of a token of JSON.
 func unmarshalValue(t Type, token []byte) (any, error) {
 	switch token[0] {
 	case 'n':

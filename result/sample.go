@@ -12,7 +12,7 @@ type Anchor struct {
 // NewAnchor reads both clocks now.
 func NewAnchor() Anchor { return Anchor{Start: time.Now()} }
 
-// Since is the offset of now.
+// Since returns the offset of now.
 func (a Anchor) Since() time.Duration { return time.Since(a.Start) }
 
 // Source says who measured a sample.

@@ -66,7 +66,7 @@ func (s *scanner) wants(what string, is []byte) error {
 	return fmt.Errorf("want %s, not %.20s", what, is)
 }
 
-// token is the next text, number or word; of an object or an array its first character.
+// token returns the next text, number or word; of an object or an array its first character.
 func (s *scanner) token() ([]byte, error) {
 	s.space()
 	if len(s.rest) == 0 {
@@ -96,7 +96,7 @@ func (s *scanner) token() ([]byte, error) {
 	return token, nil
 }
 
-// escaped says whether an odd number of backslashes stands at the end.
+// escaped reports whether an odd number of backslashes stands at the end.
 func escaped(text []byte) bool {
 	n := 0
 	for n < len(text) && text[len(text)-1-n] == '\\' {
@@ -113,7 +113,7 @@ func ends(c byte) bool {
 	return false
 }
 
-// value is the next value as it stands.
+// value returns the next value as it stands.
 func (s *scanner) value() ([]byte, error) {
 	s.space()
 	from := s.rest
@@ -134,7 +134,7 @@ func (s *scanner) value() ([]byte, error) {
 	}
 }
 
-// unquote is the text of a token in quotes.
+// unquote returns the text of a token in quotes.
 func unquote(text []byte) (string, error) {
 	if inner := text[1 : len(text)-1]; bytes.IndexByte(inner, '\\') < 0 {
 		if utf8.Valid(inner) {

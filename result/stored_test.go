@@ -12,7 +12,7 @@ import (
 	"sweep.dev/sweep/result/finding"
 )
 
-// everything is a Stored of which no member is zero.
+// everything returns a Stored of which no member is zero.
 func everything(t *testing.T) Stored {
 	t.Helper()
 	at := time.Date(2026, 3, 4, 5, 6, 7, 8000, time.UTC)

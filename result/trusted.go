@@ -6,7 +6,7 @@ import (
 	"sweep.dev/sweep/result/col"
 )
 
-// madeOf are the columns that are made of others alone, by those.
+// madeOf returns the columns that are made of others alone, by those.
 func madeOf(column string) []string {
 	switch column {
 	case col.P50TPOTMs:

@@ -21,7 +21,7 @@ import (
 
 func noContext() context.Context { return context.Background() }
 
-// elsewhere are the families of points that other packages do.
+// elsewhere reports whether a point is of the families that other packages do.
 func elsewhere(p effect.Point) bool {
 	family, _, _ := strings.Cut(string(p), ".")
 	return slices.Contains([]string{"spawn", "kill", "log", "history", "prune", "merge", "podledger", "runpod", "docker", "kube", "ssh", "command", "agent"}, family) ||

@@ -19,7 +19,7 @@ import (
 	"sweep.dev/sweep/internal/layout"
 )
 
-// small is a journal of a few lines with everything in it that replay reads.
+// small returns a journal of a few lines with everything in it that replay reads.
 func small(t testing.TB) (data []byte, events []Event) {
 	t.Helper()
 	for i, e := range []struct {

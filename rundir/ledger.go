@@ -11,7 +11,7 @@ import (
 	"sweep.dev/sweep/internal/effect"
 )
 
-// Ledger is the pods' ledger of this run, for backends.
+// Ledger returns the pods' ledger of this run, for backends.
 func (d *Dir) Ledger() backends.Ledger { return ledger{d.journal} }
 
 // A ledger writes the life of pods into a journal: one line of the type pod for
@@ -71,7 +71,7 @@ type Owed struct {
 	Changed    time.Time     // of the last transition
 }
 
-// Find is the ref by which a backend finds the pod: the one it gave, or one
+// Find returns the ref by which a backend finds the pod: the one it gave, or one
 // that says the name alone.
 func (o Owed) Find(runID string) backends.Ref {
 	if o.Ref != nil {
@@ -80,10 +80,10 @@ func (o Owed) Find(runID string) backends.Ref {
 	return backends.Ref{Kind: o.Kind, RunID: runID, Pod: o.Pod, Name: o.Name, Details: o.At}
 }
 
-// Kept says whether it was left running on purpose.
+// Kept reports whether it was left running on purpose.
 func (o Owed) Kept() bool { return o.State == backends.Kept }
 
-// Due says whether the pod should be gone by now: not one that is kept until
+// Due reports whether the pod should be gone by now: not one that is kept until
 // later.
 func (o Owed) Due(now time.Time) bool {
 	return !o.Kept() || !now.Before(o.Expires)

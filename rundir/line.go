@@ -102,7 +102,7 @@ func scan(data []byte) (scanned, error) {
 	return s, nil
 }
 
-// holdsLine says whether a good line of a journal stands anywhere in b.
+// holdsLine reports whether a good line of a journal stands anywhere in b.
 func holdsLine(b []byte) bool {
 	return crcline.HoldsGood(b, func(object []byte) bool {
 		var e Event

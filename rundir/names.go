@@ -86,13 +86,13 @@ func attemptName(a AttemptKey) string { return layout.AttemptDir(a.Cell, a.Trial
 
 func tempName(a AttemptKey) string { return attemptName(a) + tempSuffix }
 
-// isTempFile says whether name is what an atomic write leaves behind when it is killed.
+// isTempFile reports whether name is what an atomic write leaves behind when it is killed.
 func isTempFile(name string) bool {
 	inner, ok := strings.CutSuffix(name, tempSuffix)
 	return ok && strings.HasPrefix(inner, ".") && effect.Temp(inner[1:]) == name
 }
 
-// AttemptDir is the folder of a committed attempt.
+// AttemptDir returns the folder of a committed attempt.
 func AttemptDir(dir string, c Commit) string {
 	return filepath.Join(dir, attemptName(AttemptKey{c.Key, c.Attempt}))
 }

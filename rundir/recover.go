@@ -211,7 +211,7 @@ func fates(events []Event) (map[AttemptKey]fate, error) {
 	return m, nil
 }
 
-// decide is about one attempt that has its final name.
+// decide returns about one attempt that has its final name.
 func (d *Dir) decide(st *State, a AttemptKey, f fate) (note string, err error) {
 	switch {
 	case f == counted:

@@ -83,7 +83,7 @@ type Ending struct {
 	Class string `json:"error_class"` // "" for a run that was not cut short
 }
 
-// Planned is how many trials the run has, with those that were added. Of searches, which
+// Planned returns how many trials the run has, with those that were added. Of searches, which
 // choose theirs, it is what they have asked for: one more than were done while that is not
 // known.
 func (s *State) Planned() int {
@@ -103,7 +103,7 @@ type Broken struct {
 	Reason string
 }
 
-// AddedTo are the numbers of the trials of a cell beyond those of its plan.
+// AddedTo returns the numbers of the trials of a cell beyond those of its plan.
 func (s *State) AddedTo(cell string) (numbers []int) {
 	for _, k := range s.Added {
 		if k.Cell == cell {

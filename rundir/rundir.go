@@ -317,7 +317,7 @@ func vacant(path string) error {
 	return nil
 }
 
-// Path is the directory, absolute.
+// Path returns the directory, absolute.
 func (d *Dir) Path() string { return d.path }
 
 // Append writes one event, durably. typ is snake_case and not one of this
@@ -389,7 +389,7 @@ func (d *Dir) Derive(name string, write func(io.Writer) error) error {
 	return nil
 }
 
-// derivation is the lock of a derived file, which has one writer at a time.
+// derivation returns the lock of a derived file, which has one writer at a time.
 func (d *Dir) derivation(name string) *sync.Mutex {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -237,7 +237,7 @@ func finish(t *testing.T, dir string, acked []rundir.Key, before map[rundir.Key]
 	}
 }
 
-// redone says whether a committed attempt of k was taken back: its writer was
+// redone reports whether a committed attempt of k was taken back: its writer was
 // told that the line had failed.
 func redone(st *rundir.State, k rundir.Key) bool {
 	for i, e := range st.Events {

@@ -134,7 +134,7 @@ func TestTakeOver_damaged(t *testing.T) {
 	}
 }
 
-// treeOf is every file below a folder with its content.
+// treeOf returns every file below a folder with its content.
 func treeOf(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files := map[string]string{}

@@ -125,7 +125,7 @@ func (f *flags) arrange(fs *flag.FlagSet, args []string) (known, positional []st
 	return append(known, settings...), positional, nil
 }
 
-// meaning is what a flag of the command line is to the simulator: one of its
+// meaning returns what a flag of the command line is to the simulator: one of its
 // own, which for vLLM all are, or what the engine's becomes.
 func (f *flags) meaning(fs *flag.FlagSet, name string) (dialect.Flag, bool) {
 	if to, ok := f.dialect.Lookup(name); ok {

@@ -32,7 +32,7 @@ type speaker struct{ engine, release string }
 
 func (s speaker) String() string { return s.engine + " " + s.release }
 
-// speakers are all of them.
+// speakers returns all of them.
 func speakers() (list []speaker) {
 	for _, name := range Engines() {
 		for _, release := range dialect.Releases(name) {
@@ -60,7 +60,7 @@ func (s speaker) start(t testing.TB, more ...string) *instance {
 	return start(t, append(args, more...)...)
 }
 
-// profile is what sweep knows of the engine.
+// profile returns what sweep knows of the engine.
 func (s speaker) profile(t testing.TB) *engine.Profile {
 	t.Helper()
 	p, ok := engine.Lookup(s.engine)
@@ -241,7 +241,7 @@ func TestDialects_metricsMeanSomething(t *testing.T) {
 	}
 }
 
-// scrape is the body of the metrics, without what only the simulator has.
+// scrape returns the body of the metrics, without what only the simulator has.
 func (in *instance) scrape(p *engine.Profile) string {
 	in.t.Helper()
 	status, body := in.do("GET", p.Metrics.Path, "")

@@ -17,7 +17,7 @@ import (
 	"sweep.dev/sweep/sim/server"
 )
 
-// content are the chunks of a row that have tokens, by the counts of each where
+// content returns the chunks of a row that have tokens, by the counts of each where
 // the engine tells them.
 func content(r result.Request) (n int) {
 	if r.ChunkTokens == nil {
@@ -31,7 +31,7 @@ func content(r result.Request) (n int) {
 	return n
 }
 
-// at is when the chunk of the nth token came, from 0, by the row's list of chunks.
+// at returns when the chunk of the nth token came, from 0, by the row's list of chunks.
 func at(r result.Request, n int) time.Duration {
 	t := r.Sent
 	for _, us := range r.ChunkUS[:r.FirstTokenChunk+n+1] {
@@ -183,7 +183,7 @@ func TestFaults_every(t *testing.T) {
 	}
 }
 
-// quantities are what a scrape says, by the engine's profile.
+// quantities returns what a scrape says, by the engine's profile.
 func quantities(t *testing.T, in *instance, p *engine.Profile) map[string]float64 {
 	t.Helper()
 	e, err := exposition.Parse([]byte(in.scrape(p)), true)

@@ -248,7 +248,7 @@ func (f *flags) check() error {
 	)
 }
 
-// options is what the core is asked to start.
+// options returns what the core is asked to start.
 func (f *flags) options(g catalog.GPU, m catalog.Model) core.Options {
 	if g.Bandwidth *= f.speed; f.speed != 1 {
 		g.TFLOPS = maps.Clone(g.TFLOPS)

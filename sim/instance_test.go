@@ -82,7 +82,7 @@ func start(t testing.TB, args ...string) *instance {
 	return in
 }
 
-// attach is a client of a program that somebody else started.
+// attach returns a client of a program that somebody else started.
 func attach(t testing.TB, log *syncBuffer) *instance {
 	in := &instance{t: t, log: log, client: &http.Client{Transport: &http.Transport{}}, url: listens(t, log)}
 	t.Cleanup(in.client.CloseIdleConnections)
@@ -129,7 +129,7 @@ func (in *instance) try(method, path, body string) (int, string, error) {
 	return resp.StatusCode, string(b), err
 }
 
-// metric is the value of one series, found by the start of its line.
+// metric returns the value of one series, found by the start of its line.
 func (in *instance) metric(prefix string) float64 {
 	in.t.Helper()
 	_, text := in.do("GET", "/metrics", "")
@@ -152,7 +152,7 @@ func chat(text string, more string) string {
 
 var created = regexp.MustCompile(`"created":\d+`)
 
-// shape is the stream with its strings and numbers as values blanked out.
+// shape returns the stream with its strings and numbers as values blanked out.
 func shape(sse string) []string {
 	value := regexp.MustCompile(`:("(?:[^"\\]|\\.)*"|\d+)`)
 	var lines []string

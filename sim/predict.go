@@ -19,7 +19,7 @@ type Refusal struct {
 
 func (r *Refusal) Unwrap() error { return r.StartError }
 
-// Engine is the engine that a server with this command line would start. A server that would
+// Engine returns the engine that a server with this command line would start. A server that would
 // not start is a *[Refusal]; any other error says that the command line is not the
 // simulator's.
 func Engine(args []string) (*core.Config, error) {

@@ -12,7 +12,7 @@ import (
 	"sweep.dev/sweep/internal/recordtest"
 )
 
-// names are the families of a body with their types, and the label names of
+// names returns the families of a body with their types, and the label names of
 // their series. A value of le is a part of the name.
 func names(body string, labels bool) []string {
 	var list []string

@@ -36,7 +36,7 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return single(ctx, args, nil)
 }
 
-// serveOne is the program with one server. in is nil for one on its own.
+// serveOne runs the program with one server. in is nil for one on its own.
 func serveOne(ctx context.Context, args []string, in *fleet.Inside, stdout, stderr io.Writer) int {
 	f, err := parseFlags(args, stdout)
 	var usage usageError
@@ -113,7 +113,7 @@ func run(ctx context.Context, f *flags, log *logger) error {
 	return serve(ctx, f, cfg, log, requests, l)
 }
 
-// requestLines are what it logs of each request.
+// requestLines returns what it logs of each request.
 func (f *flags) requestLines(log *logger) server.Lines {
 	var l server.Lines
 	if f.logRequests {
@@ -125,7 +125,7 @@ func (f *flags) requestLines(log *logger) server.Lines {
 	return l
 }
 
-// failure is the end of the log of an engine that does not start.
+// failure returns the end of the log of an engine that does not start.
 func (f *flags) failure(e *core.StartError) []string {
 	return f.dialect.Start.Fail(&dialect.Failure{StartError: e, Model: f.model, Share: f.util, Seqs: f.maxSeqs, Now: time.Now()})
 }

@@ -44,7 +44,7 @@ type Rows struct {
 	Rows    iter.Seq[result.Row]
 }
 
-// NewTable is a table of rows and their groups, without files. The objectives are those of each
+// NewTable returns a table of rows and their groups, without files. The objectives are those of each
 // cell over all its valid trials, by the cell's id.
 func NewTable(columns []result.Column, rows iter.Seq[result.Row], objectives map[string][]result.SLOResult) Table {
 	return Table{Columns: columns, Rows: rows, Groups: sync.OnceValues(func() ([]result.Column, iter.Seq[result.Row]) {
@@ -76,7 +76,7 @@ type Factory struct {
 	New func(decode func(any) error, columns []result.Column) (Sink, error)
 }
 
-// Plain is the entry of a sink without a configuration.
+// Plain returns the entry of a sink without a configuration.
 func Plain(kind, doc string, s Sink) Factory {
 	return Factory{Kind: kind, Doc: doc, New: func(decode func(any) error, _ []result.Column) (Sink, error) {
 		if decode != nil {

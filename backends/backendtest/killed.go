@@ -38,7 +38,7 @@ func Killed(config string, points ...effect.Point) Option {
 	return func(s *suite) { s.config, s.points = config, points }
 }
 
-// launchKilled is the process of an order.
+// launchKilled runs the process of an order.
 func launchKilled(text string, make Maker) error {
 	var o order
 	if err := json.Unmarshal([]byte(text), &o); err != nil {

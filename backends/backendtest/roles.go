@@ -159,7 +159,7 @@ func (o *telling) divide(spec *backends.Spec) {
 	}
 }
 
-// tell is a command line that says where its peers are before it becomes the one
+// tell returns a command line that says where its peers are before it becomes the one
 // of argv.
 func tell(a backends.Address, argv func(backends.Address) ([]string, error)) ([]string, error) {
 	peers := map[string][]string{}
@@ -176,7 +176,7 @@ func tell(a backends.Address, argv func(backends.Address) ([]string, error)) ([]
 	return append([]string{"/bin/sh", "-c", `printf 'told %s\n' "$1"; shift; exec "$@"`, "tell", string(text)}, inner...), err
 }
 
-// simulates says whether a backend runs no command line.
+// simulates reports whether a backend runs no command line.
 func simulates(b backends.Backend) bool {
 	sim, ok := b.(backends.Simulator)
 	return ok && sim.Simulated()

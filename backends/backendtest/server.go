@@ -55,7 +55,7 @@ func serve(address string) {
 	os.Exit(1)
 }
 
-// Spec is a deployment of one role "server" that is this test binary, started
+// Spec returns a deployment of one role "server" that is this test binary, started
 // by [Main]. Its log is in a folder of the test.
 func Spec(t *testing.T) backends.Spec {
 	t.Helper()

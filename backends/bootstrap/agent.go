@@ -232,7 +232,7 @@ func (a *Agent) once(ctx context.Context, method, path string, body []byte) ([]b
 	return out, resp.Header, nil
 }
 
-// Log is the engine's output from an offset on, followed until the engine has
+// Log returns the engine's output from an offset on, followed until the engine has
 // ended. It begins later where the pod has no longer kept the offset. The
 // context bounds the whole reading; a pod that does not answer for half a
 // minute ends it with an error.
@@ -240,13 +240,13 @@ func (a *Agent) Log(ctx context.Context, offset int64) (io.ReadCloser, error) {
 	return a.follow(ctx, "/log", "", offset)
 }
 
-// LogOf is the output of one of several replicas, as Log. It has no lines before
+// LogOf returns the output of one of several replicas, as Log. It has no lines before
 // the replica is started.
 func (a *Agent) LogOf(ctx context.Context, replica int, offset int64) (io.ReadCloser, error) {
 	return a.follow(ctx, "/log", "&replica="+strconv.Itoa(replica), offset)
 }
 
-// Samples are lines of the tool that can stream, one each second for each GPU, from
+// Samples returns lines of the tool that can stream, one each second for each GPU, from
 // an offset on, with the columns of [gpustate.Streamed]. The first question starts them; the
 // pod keeps the latest 4 MiB. They have no end; else it is as with Log. A nil agent
 // supports none.

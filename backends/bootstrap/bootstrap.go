@@ -150,7 +150,7 @@ var agentTemplate string
 //go:embed replicas.py
 var replicasSource string
 
-// agentSource is the agent with the tools that it may run.
+// agentSource returns the agent with the tools that it may run.
 func agentSource() string {
 	reads, samples := map[string]string{}, []string{}
 	for _, t := range gpustate.Tools() {
@@ -162,7 +162,7 @@ func agentSource() string {
 	return strings.NewReplacer("TOOLS = {}", "TOOLS = "+literal(reads), "SAMPLES = []", "SAMPLES = "+literal(samples)).Replace(agentTemplate)
 }
 
-// literal is texts as JSON, which Python reads as its own.
+// literal returns texts as JSON, which Python reads as its own.
 func literal(texts any) string {
 	b, err := json.Marshal(texts)
 	if err != nil {
@@ -171,7 +171,7 @@ func literal(texts any) string {
 	return string(b)
 }
 
-// Command is the command line of a container, or of a process on a host, and
+// Command returns the command line of a container, or of a process on a host, and
 // what has to be in its environment besides the engine's own: /bin/sh, -c, the
 // script, its name and the engine's argv. There is no secret in argv; the token
 // is in env, from where the script takes it before it starts the engine, as it
@@ -232,7 +232,7 @@ func Command(o Options) (argv []string, env map[string]string) {
 	return argv, env
 }
 
-// lines is a request as the script has it.
+// lines returns a request as the script has it.
 func (r Request) lines() string {
 	done := strings.Trim(fmt.Sprint(r.Done), "[]")
 	return strings.Join([]string{r.Method, r.URL, r.Header, r.Body, done, r.Did}, "\n")

@@ -17,7 +17,7 @@ import (
 	"sweep.dev/sweep/internal/secret"
 )
 
-// fakeAgent is a client of a server that signs as an agent does.
+// fakeAgent returns a client of a server that signs as an agent does.
 func fakeAgent(t *testing.T, handler http.HandlerFunc) *Agent {
 	return agentOf(t, func(w http.ResponseWriter, r *http.Request) {
 		said := httptest.NewRecorder()

@@ -16,7 +16,7 @@ const maxFiles = 64 << 10
 
 var filePattern = regexp.MustCompile(`^[A-Za-z0-9._-]{1,100}$`)
 
-// FilesDir is the folder on the pod of a name that its [Options].Files are in.
+// FilesDir returns the folder on the pod of a name that its [Options].Files are in.
 func FilesDir(name string) string { return "/tmp/.sweep-" + name + ".files" }
 
 // CheckFiles says why files cannot be brought to a pod: a name that is none, a

@@ -41,7 +41,7 @@ const (
 	patient   = 90 * time.Second // for what has to happen, on a machine that is busy
 )
 
-// shells are those of this machine that a container may have as its sh.
+// shells returns those of this machine that a container may have as its sh.
 func shells() map[string][]string {
 	all := map[string][]string{"sh": {"/bin/sh"}}
 	usual, _ := filepath.EvalSymlinks("/bin/sh") // "" is none of those below
@@ -64,7 +64,7 @@ var python = sync.OnceValues(func() (string, error) {
 	return strings.TrimSpace(string(out)), err
 })
 
-// fetchers are the programs of this machine that a pod can delete itself with.
+// fetchers returns the programs of this machine that a pod can delete itself with.
 func fetchers() []string {
 	all := []string{"python3"}
 	for _, name := range []string{"curl", "wget"} {
@@ -75,13 +75,13 @@ func fetchers() []string {
 	return all
 }
 
-// toolbox is a PATH with these programs and the few that every image has.
+// toolbox returns a PATH with these programs and the few that every image has.
 func toolbox(t *testing.T, names ...string) string {
 	t.Helper()
 	return bare(t, append(names, "grep")...)
 }
 
-// bare is a toolbox without grep, so that the shell itself looks for the engine's
+// bare returns a toolbox without grep, so that the shell itself looks for the engine's
 // processes.
 func bare(t *testing.T, names ...string) string {
 	t.Helper()
@@ -163,7 +163,7 @@ func (o *transcript) String() string {
 	return o.text.String()
 }
 
-// sh is an engine that is a line of shell.
+// sh returns an engine that is a line of shell.
 func sh(line string) []string { return []string{"/bin/sh", "-c", line} }
 
 // withAgent makes options with an agent on a free port of the loopback.
@@ -300,7 +300,7 @@ func (p *pod) up() Status {
 	return s
 }
 
-// giveBack is how a pod ends itself at such a provider.
+// giveBack returns how a pod ends itself at such a provider.
 func giveBack(base string) []Request {
 	const header = "Authorization: Bearer ${CLOUD_KEY}"
 	pod := strings.TrimSuffix(base, "/") + "/pods/${POD_ID}"
@@ -341,7 +341,7 @@ func (a *api) got() []call {
 	return slices.Clone(a.calls)
 }
 
-// size is what the command line and its variables take of a request's body.
+// size returns what the command line and its variables take of a request's body.
 func size(t *testing.T, argv []string, env map[string]string) int {
 	t.Helper()
 	b, err := json.Marshal(map[string]any{"argv": argv, "env": env})

@@ -12,7 +12,7 @@ import (
 	"sweep.dev/sweep/internal/slow"
 )
 
-// several are options of a pod of three replicas: two that stay, and one that says
+// several returns options of a pod of three replicas: two that stay, and one that says
 // what it was given and ends.
 func several(t *testing.T, o Options) Options {
 	t.Helper()
@@ -39,7 +39,7 @@ func (p *pod) start(n int) {
 	}
 }
 
-// output is a replica's log to its end.
+// output returns a replica's log to its end.
 func (p *pod) output(n int) string {
 	p.t.Helper()
 	r, err := p.agent.LogOf(p.t.Context(), n, 0)

@@ -63,7 +63,7 @@ func (s *signer) sign(method, path string, body []byte) (authorization, nonce st
 	return strings.Join([]string{scheme, session, at, nonce, mac}, " "), nonce
 }
 
-// check says whether an answer is the agent's own, to the request of that nonce.
+// check reports whether an answer is the agent's own, to the request of that nonce.
 // From one that is, it learns the agent's session and clock.
 func (s *signer) check(nonce string, status int, h http.Header, body []byte) bool {
 	session, at := h.Get("X-Sweep-Session"), h.Get("X-Sweep-Time")

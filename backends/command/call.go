@@ -85,7 +85,7 @@ func (s *sending) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// problem is what the program says went wrong; known says that it has a class.
+// problem returns what the program says went wrong; known says that it has a class.
 func problem(p *protocol.Problem) (known bool, _ error) {
 	class, known := map[string]error{
 		"capacity": backends.ErrCapacity, "refused": backends.ErrRefused, "not_found": backends.ErrNotFound,

@@ -46,7 +46,7 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// quick is the example as a program that starts without what Python finds of others.
+// quick returns the example as a program that starts without what Python finds of others.
 func quick(t *testing.T) string {
 	t.Helper()
 	real, err := filepath.Abs(example)
@@ -58,7 +58,7 @@ func quick(t *testing.T) string {
 	return path
 }
 
-// program is the example with other words for some operations: sh, in which $REAL
+// program returns the example with other words for some operations: sh, in which $REAL
 // is the example and $D a folder of the test's own.
 func program(t *testing.T, words map[string]string) (path, dir string) {
 	t.Helper()
@@ -73,7 +73,7 @@ func program(t *testing.T, words map[string]string) (path, dir string) {
 	return path, dir
 }
 
-// scripted is a backend over such a program, whose lost units are looked for a few
+// scripted returns a backend over such a program, whose lost units are looked for a few
 // times. Its units have no bootstrap, unless the change says so.
 func scripted(t *testing.T, words map[string]string, change func(*command.Config)) (*command.Backend, backends.Spec, string) {
 	t.Helper()

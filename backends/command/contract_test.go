@@ -68,7 +68,7 @@ while True:
     _thread.start_new_thread(serve, (_socket.socket(fileno=fd),))
 `
 
-// made is a backend over a program, and a server that runs wherever python3 does.
+// made returns a backend over a program, and a server that runs wherever python3 does.
 func made(t *testing.T, program string, change func(*command.Config)) (*command.Backend, backends.Spec) {
 	t.Helper()
 	c := configOf(program)
@@ -86,7 +86,7 @@ func configOf(program string) command.Config {
 	return command.Config{Program: program, Bootstrap: true, Listen: cmp.Or(os.Getenv("SWEEP_TEST_LISTEN"), "127.0.0.1")}
 }
 
-// specIn is such a server with its logs in a folder.
+// specIn returns such a server with its logs in a folder.
 func specIn(dir string) backends.Spec {
 	return backends.Spec{
 		Owner: "owner", RunID: "run", Pod: "d1-l01", Engine: "python", Model: "none", Grace: 5 * time.Second,

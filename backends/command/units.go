@@ -104,7 +104,7 @@ func (p units) Create(ctx context.Context, u *provision.Unit) (provision.Instanc
 	return instance(*answer.Instance), nil
 }
 
-// instance is what the program says of a unit.
+// instance returns what the program says of a unit.
 func instance(i protocol.Instance) provision.Instance {
 	i.State = cmp.Or(i.State, "running")
 	return provision.Instance{

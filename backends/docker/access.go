@@ -41,7 +41,7 @@ func (b *Backend) Access(ctx context.Context, ref backends.Ref) ([]backends.Acce
 	return all, nil
 }
 
-// accessTo is how the engine in one container is reached.
+// accessTo returns how the engine in one container is reached.
 func (b *Backend) accessTo(ctx context.Context, id string) (backends.Access, error) {
 	c, err := b.inspect(ctx, id)
 	if err != nil {
@@ -71,7 +71,7 @@ func (b *Backend) accessTo(ctx context.Context, id string) (backends.Access, err
 	return a, nil
 }
 
-// environOf is the environment of a container.
+// environOf returns the environment of a container.
 func environOf(c container.InspectResponse) map[string]string {
 	env := map[string]string{}
 	if c.Config == nil {

@@ -161,7 +161,7 @@ func mount(text string) (string, error) {
 	return source + ":" + rest, nil
 }
 
-// loopback says whether host:port is on this machine.
+// loopback reports whether host:port is on this machine.
 func loopback(hostport string) bool {
 	host, _, err := net.SplitHostPort(hostport)
 	if err != nil {

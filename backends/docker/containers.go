@@ -124,7 +124,7 @@ func (p containers) Create(ctx context.Context, u *provision.Unit) (provision.In
 	return provision.Instance{}, fmt.Errorf("container %s: %w: %w", u.Name, provision.ErrUnsure, err)
 }
 
-// labelled is the unit's name on the labels of a container that is ours.
+// labelled returns the unit's name on the labels of a container that is ours.
 func labelled(c container.InspectResponse) (string, bool) {
 	if c.Config == nil {
 		return "", false
@@ -135,7 +135,7 @@ func labelled(c container.InspectResponse) (string, bool) {
 	return strings.TrimPrefix(c.Name, "/"), true
 }
 
-// refused says that the daemon has understood a request and has not done it.
+// refused reports whether the daemon has understood a request and has not done it.
 // A name in use is not among these: it may be ours, of a request whose answer
 // got lost below HTTP.
 func refused(err error) bool {
@@ -143,7 +143,7 @@ func refused(err error) bool {
 		cerrdefs.IsPermissionDenied(err) || cerrdefs.IsNotImplemented(err)
 }
 
-// answered says that err is an answer of the daemon, not the lack of one.
+// answered reports whether err is an answer of the daemon, not the lack of one.
 func answered(err error) bool {
 	return cerrdefs.IsInternal(err) || cerrdefs.IsConflict(err) || refused(err)
 }
@@ -170,7 +170,7 @@ func (p containers) Start(ctx context.Context, i provision.Instance) error {
 	return err
 }
 
-// impossible says that a container will not start the next time either. The
+// impossible reports whether a container will not start the next time either. The
 // daemon has one status for all of these, and not the same in all versions.
 func impossible(err error) bool {
 	text := err.Error()
@@ -261,7 +261,7 @@ func ours(labels map[string]string) (backends.Name, bool) {
 	return name, true
 }
 
-// marksOf are the marks on labels, by their own names.
+// marksOf returns the marks on labels, by their own names.
 func marksOf(labels map[string]string) map[string]string {
 	marks := map[string]string{}
 	for _, mark := range []string{backends.MarkOwner, backends.MarkRun, backends.MarkPod, backends.MarkExpires, backends.MarkDigest} {

@@ -33,7 +33,7 @@ type lab struct {
 	ports int // given by port
 }
 
-// port is one that no other test has in the container that all share.
+// port returns one that no other test has in the container that all share.
 func (l *lab) port() int {
 	l.ports += 2 // that of a second replica too
 	return 8200 + l.ports

@@ -51,7 +51,7 @@ func (b *Backend) unclaim(ids []string) {
 	}
 }
 
-// busyGPUs are those of containers that run or are about to.
+// busyGPUs returns those of containers that run or are about to.
 func (b *Backend) busyGPUs(ctx context.Context) (map[string]bool, error) {
 	busy := map[string]bool{}
 	err := b.call(ctx, effect.DockerRead, func(ctx context.Context) error {

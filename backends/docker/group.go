@@ -24,7 +24,7 @@ const sharedDir = "/tmp/.sweep-shared"
 // https://docs.docker.com/reference/cli/docker/volume/create/#driver-specific-options
 var sharedOptions = map[string]string{"type": "tmpfs", "device": "tmpfs", "o": "mode=1777,size=64m"}
 
-// bootstrapFiles is where the files of a container that is alone are.
+// bootstrapFiles returns where the files of a container that is alone are.
 func bootstrapFiles(name string) string { return bootstrap.FilesDir(name) }
 
 // Group makes the network and the volume of a deployment of several containers,

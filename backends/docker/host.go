@@ -194,7 +194,7 @@ func reachFrom(here []netip.Addr, c container.InspectResponse) reach {
 	return r
 }
 
-// port is the address of a port of the container, as seen from here; "" if
+// port returns the address of a port of the container, as seen from here; "" if
 // it cannot be reached.
 func (r reach) port(n int) string {
 	switch p, ok := r.published[uint16(n)]; {

@@ -70,7 +70,7 @@ func (b *Backend) inspectImage(ctx context.Context, ref string) (image, error) {
 	return img, err
 }
 
-// digest is what names the image in a row: the digest of the reference itself,
+// digest returns what names the image in a row: the digest of the reference itself,
 // that under which its own repository has it, or, for one that never was in a
 // registry, its id.
 func digest(ref, id string, known []string) string {
@@ -113,7 +113,7 @@ func (b *Backend) pull(ctx context.Context, ref string, progress io.Writer) erro
 	return fmt.Errorf("%w: pull of %s: %w", pullClass(err), ref, err)
 }
 
-// header is what Docker's API calls X-Registry-Auth.
+// header returns what Docker's API calls X-Registry-Auth.
 func (r *Registry) header(ref string) (string, error) {
 	if r == nil {
 		return "", nil

@@ -23,7 +23,7 @@ func glob(pattern string) *regexp.Regexp {
 	return regexp.MustCompile(`^` + strings.ReplaceAll(regexp.QuoteMeta(pattern), `\*`, `.*`) + `$`)
 }
 
-// matches says whether a running container is the one that is meant.
+// matches reports whether a running container is the one that is meant.
 func (i Inside) matches(c container.Summary) bool {
 	if i.Image != "" && !glob(i.Image).MatchString(c.Image) {
 		return false

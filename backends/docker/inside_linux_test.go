@@ -23,7 +23,7 @@ import (
 	"sweep.dev/sweep/internal/procfs"
 )
 
-// boxed is a fake daemon with the container box.
+// boxed returns a fake daemon with the container box.
 func boxed(t *testing.T) *fake {
 	t.Helper()
 	f := newFake(t)
@@ -31,7 +31,7 @@ func boxed(t *testing.T) *fake {
 	return f
 }
 
-// inBox is a backend that starts engines in box.
+// inBox returns a backend that starts engines in box.
 func (f *fake) inBox(t *testing.T, change func(*docker.Inside)) *docker.Backend {
 	t.Helper()
 	return f.backend(t, func(c *docker.Config) {
@@ -42,7 +42,7 @@ func (f *fake) inBox(t *testing.T, change func(*docker.Inside)) *docker.Backend 
 	})
 }
 
-// portsOf is the first of n ports of this machine that are free, none of which the
+// portsOf returns the first of n ports of this machine that are free, none of which the
 // kernel gives to a connection.
 func portsOf(t *testing.T, n int) int {
 	t.Helper()
@@ -93,7 +93,7 @@ func TestInside(t *testing.T) {
 		backendtest.SpoilWith(func(s *backends.Spec) { s.Roles[0].Port = 70000 }))
 }
 
-// frontAndWorkers is a frontend before two workers, each with a second port, in the
+// frontAndWorkers returns a frontend before two workers, each with a second port, in the
 // order in which they are to be started. What is asked of them with env=WHO they
 // answer with their name.
 func frontAndWorkers(t *testing.T) backends.Spec {

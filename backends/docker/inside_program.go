@@ -36,7 +36,7 @@ type insideProgram struct {
 	exec    string // Docker's id of what was started
 }
 
-// ports are those that it is known to use.
+// ports returns those that it is known to use.
 func (r *insideProgram) ports() []int {
 	return append(slices.Sorted(maps.Values(r.replica.Place.Ports)), r.replica.Place.Port)
 }
@@ -144,7 +144,7 @@ func (r *insideRemote) rest(ctx context.Context, offset int64, w io.Writer) {
 	}
 }
 
-// ended is how the replica has ended; nil if ctx has ended first.
+// ended returns how the replica has ended; nil if ctx has ended first.
 func (r *insideRemote) ended(ctx context.Context) error {
 	var state container.State
 	if res, err := r.b.api.ExecInspect(ctx, r.exec, client.ExecInspectOptions{}); err == nil {
@@ -216,7 +216,7 @@ func awaitLine(ctx context.Context, spec backends.Spec, d backends.Deployment, l
 // scrapePatience bounds the last look at the metrics.
 const scrapePatience = 5 * time.Second
 
-// metrics is where the metrics of a replica may be.
+// metrics returns where the metrics of a replica may be.
 func (r *insideProgram) metrics() []string {
 	base := r.host.URL()
 	if r.replica.Role.MetricsPort != "" {
@@ -229,7 +229,7 @@ func (r *insideProgram) metrics() []string {
 	return urls
 }
 
-// metricsFile is where its last metrics are kept: beside its log.
+// metricsFile returns where its last metrics are kept: beside its log.
 func (r *insideProgram) metricsFile() string {
 	role := r.replica.Role
 	return filepath.Join(filepath.Dir(r.host.log), layout.LastMetrics(role.Name, r.replica.Place.Replica, role.Replicas))

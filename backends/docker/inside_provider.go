@@ -25,7 +25,7 @@ type inside struct {
 	id string // of the container; "" is the one that the configuration means
 }
 
-// insideLayer is the layer over what runs inside a container.
+// insideLayer returns the layer over what runs inside a container.
 func (b *Backend) insideLayer(id string) *provision.Layer {
 	s := b.Settings
 	s.Images, s.SharedDisk, s.Bootstrap = false, true, true
@@ -34,7 +34,7 @@ func (b *Backend) insideLayer(id string) *provision.Layer {
 	return provision.New(s, inside{b, id})
 }
 
-// insideLog is where the container has a unit's output.
+// insideLog returns where the container has a unit's output.
 func insideLog(unit string) string { return "/tmp/sweep-" + unit + ".log" }
 
 // An insideDeployment is the processes started in a container. They are never kept:
@@ -66,7 +66,7 @@ func (b *Backend) launchInside(ctx context.Context, spec backends.Spec, l backen
 	return insideDeployment{d}, nil
 }
 
-// place is the container's id.
+// place returns the container's id.
 func (p inside) place(ctx context.Context) (string, error) {
 	if p.id != "" {
 		return p.id, nil
@@ -173,7 +173,7 @@ func (p inside) Find(ctx context.Context, pod string) ([]provision.Instance, err
 	return found, nil
 }
 
-// down says whether a container does not run.
+// down reports whether a container does not run.
 func (b *Backend) down(ctx context.Context, id string) bool {
 	c, err := b.inspect(ctx, id)
 	return cerrdefs.IsNotFound(err) || err == nil && (c.State == nil || !c.State.Running)
@@ -272,7 +272,7 @@ func (p inside) tidy(ctx context.Context, id, unit string) {
 	_, _ = p.b.exec(ctx, id, client.ExecCreateOptions{User: p.b.config.User, Cmd: []string{"/bin/sh", "-c", tidyScript, "sweep-tidy", unit, insideLog(unit)}})
 }
 
-// leaders are those that no other of them has started.
+// leaders returns those that no other of them has started.
 func leaders(processes []*insideProcess) []*insideProcess {
 	return slices.DeleteFunc(slices.Clone(processes), func(p *insideProcess) bool {
 		return slices.ContainsFunc(processes, func(q *insideProcess) bool { return q.pid == p.parent })

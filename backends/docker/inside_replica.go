@@ -79,7 +79,7 @@ func (p *insidePlace) draw() (int, error) {
 		backends.ErrSpec, p.name)
 }
 
-// wants is the port that a replica should have, for its requests or, by name, for
+// wants returns the port that a replica should have, for its requests or, by name, for
 // something else; 0 is any.
 func (i Inside) wants(spec backends.Spec, r *provision.Replica, name string) int {
 	key, own := r.Role.Name, r.Role.Port
@@ -96,7 +96,7 @@ func (i Inside) wants(spec backends.Spec, r *provision.Replica, name string) int
 	}
 }
 
-// isEntry says whether requests go to a role.
+// isEntry reports whether requests go to a role.
 func isEntry(spec backends.Spec, role backends.Role) bool {
 	return role.Name == cmp.Or(spec.Entry, spec.Roles[0].Name)
 }
@@ -128,7 +128,7 @@ func (b *Backend) checkInside(spec backends.Spec) error {
 	return err
 }
 
-// insideUnits are what a spec starts in a container, in that order, each with
+// insideUnits returns what a spec starts in a container, in that order, each with
 // its ports.
 func (b *Backend) insideUnits(spec backends.Spec, pod backends.Name, place *insidePlace) ([]*provision.Unit, error) {
 	if err := b.config.Inside.checkPorts(spec); err != nil {

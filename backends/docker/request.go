@@ -46,7 +46,7 @@ const (
 	nvidiaWrapper = "/opt/nvidia/nvidia_entrypoint.sh"
 )
 
-// request is the create request of one container.
+// request returns the create request of one container.
 func (c Config) request(l limits, u *provision.Unit, p *containerPlan) (client.ContainerCreateOptions, error) {
 	r := u.Replicas[0]
 	env := maps.Clone(r.Env)

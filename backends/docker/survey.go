@@ -211,7 +211,7 @@ func (s survey) of(name string) []*insideProcess {
 	return out
 }
 
-// leader is the pid of the first process of a unit, its bootstrap; 0 if it has
+// leader returns the pid of the first process of a unit, its bootstrap; 0 if it has
 // ended.
 func (s survey) leader(unit string) int {
 	for _, p := range leaders(s.of(unit)) {
@@ -222,7 +222,7 @@ func (s survey) leader(unit string) int {
 	return 0
 }
 
-// ports are those that processes listen on, which have to come from a survey
+// ports returns those that processes listen on, which have to come from a survey
 // with their sockets.
 func (s survey) ports(processes []*insideProcess) []int {
 	held := map[string]bool{}
@@ -251,7 +251,7 @@ func (s survey) holder(port int) string {
 	return "a process that cannot be seen"
 }
 
-// taken is the first of the ports on which anybody listens; 0 is none.
+// taken returns the first of the ports on which anybody listens; 0 is none.
 func (s survey) taken(ports []int) int {
 	for _, p := range ports {
 		if len(s.listening[p]) > 0 {

@@ -21,7 +21,7 @@ import (
 	"sweep.dev/sweep/internal/secret"
 )
 
-// Address is a URL that may be asked, without a slash at its end and without the
+// Address returns a URL that may be asked, without a slash at its end and without the
 // /v1 that many clients want in it: paths of the API begin with it.
 func Address(text string, guard netguard.Guard) (*url.URL, error) {
 	u, err := url.Parse(text)
@@ -57,10 +57,10 @@ var (
 	reference  = regexp.MustCompile(`\$\{[A-Za-z_][A-Za-z0-9_]*\}`)
 )
 
-// IsLiteral says that a text is not a reference; what is empty is no secret.
+// IsLiteral reports whether a text is not a reference; what is empty is no secret.
 func IsLiteral(s secret.String) bool { return !s.IsZero() && !reference.MatchString(s.Ref()) }
 
-// HeadersOf are those of a plan's headers and key. The errors are everything that is
+// HeadersOf returns those of a plan's headers and key. The errors are everything that is
 // wrong with them.
 func HeadersOf(headers map[string]secret.String, key secret.String) (Headers, []error) {
 	all := Headers{}
@@ -97,7 +97,7 @@ func HeadersOf(headers map[string]secret.String, key secret.String) (Headers, []
 	return all, errs
 }
 
-// Bearer is the value of the header Authorization for a key.
+// Bearer returns the value of the header Authorization for a key.
 func Bearer(key secret.String) secret.String {
 	return secret.New("Bearer "+key.Ref(), "Bearer "+key.Reveal())
 }
@@ -144,7 +144,7 @@ func Probe(ctx context.Context, at *url.URL, dial func(ctx context.Context, netw
 	return nil
 }
 
-// redacted is a URL without what may be secret in it.
+// redacted returns a URL without what may be secret in it.
 func redacted(location string) string {
 	u, err := url.Parse(location)
 	if err != nil {

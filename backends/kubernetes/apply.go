@@ -32,7 +32,7 @@ func (b *Backend) place(in owner.Namespace) map[string]string {
 	return at
 }
 
-// namespaceOf is the backend's namespace, through a client of its own.
+// namespaceOf returns the backend's namespace, through a client of its own.
 func (b *Backend) namespaceOf() (owner.Namespace, error) {
 	api, err := kubeapi.Connect(b.cluster)
 	if err != nil {

@@ -90,7 +90,7 @@ func (b *Backend) Launch(ctx context.Context, spec backends.Spec, l backends.Led
 	return d, nil
 }
 
-// found is a stack that runs, with its load pods, of which the ledger is told. One that a
+// found returns a stack that runs, with its load pods, of which the ledger is told. One that a
 // launch of manifests has made is in the ledger, with its load pods.
 func (b *Backend) found(ctx context.Context, spec backends.Spec, l backends.Ledger, run *manifests.Running) (*deployment, error) {
 	api, v, err := b.open(ctx)

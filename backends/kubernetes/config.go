@@ -114,7 +114,7 @@ func Factory(fx *effect.Effects) backends.Factory {
 	}
 }
 
-// DefaultConfig is what a plan leaves out.
+// DefaultConfig returns what a plan leaves out.
 func DefaultConfig() Config { return Config{Heartbeat: 10 * time.Minute} }
 
 // minHeartbeat leaves room for a few heartbeats that get lost.
@@ -159,7 +159,7 @@ func Make(fx *effect.Effects, c Config) (backends.Backend, error) {
 	return pods.New(fx, c.at(), *c.Deploy), nil
 }
 
-// at is where the pods of a configuration are.
+// at returns where the pods of a configuration are.
 func (c Config) at() pods.Place {
 	return pods.Place{Kind: Kind, Cluster: kubeapi.Config{Kubeconfig: c.Kubeconfig, Context: c.Context}, Namespace: c.Namespace, Heartbeat: c.Heartbeat}
 }
@@ -177,7 +177,7 @@ func (c Config) check(bad func(format string, args ...any)) {
 	}
 }
 
-// there is the backend of a place that the ledger remembers.
+// there returns the backend of a place that the ledger remembers.
 func there(fx *effect.Effects, at map[string]string) (backends.Backend, error) {
 	c := DefaultConfig()
 	c.Namespace, c.Context, c.Kubeconfig, c.Attach = at[atNamespace], at["context"], at["kubeconfig"], at["attach"]

@@ -156,7 +156,7 @@ func (d *deployment) reach(ctx context.Context, p *place, s *stack.Stack) {
 	h.dialer, p.host = d.relay.dial, h
 }
 
-// portOf is the port of the metrics of a pod: the one that its manifest names, else the one
+// portOf returns the port of the metrics of a pod: the one that its manifest names, else the one
 // that the plan's engine serves the role on; 0 if neither names one.
 func (d *deployment) portOf(role string, p *stack.Pod) int {
 	if c := p.Main(); c != nil {

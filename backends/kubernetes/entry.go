@@ -35,7 +35,7 @@ func (e *closedError) Error() string {
 	return fmt.Sprintf("no address of the stack can be reached from here (%s)", strings.Join(e.tried, "; "))
 }
 
-// entryOf is the plan's address, else the first of the stack's own that takes a
+// entryOf returns the plan's address, else the first of the stack's own that takes a
 // connection. Without one the error is a [*closedError].
 func (b *Backend) entryOf(ctx context.Context, s *stack.Stack) (entry, error) {
 	none := &closedError{}
@@ -70,7 +70,7 @@ func (b *Backend) entryAt(u *url.URL, headers foreign.Headers, by host.Path) ent
 	return entry{&podHost{Host: foreign.Host{At: u, Guard: b.guard, By: by}}, headers}
 }
 
-// usable is the URL of an entry with the headers that it needs, or why it cannot be used.
+// usable returns the URL of an entry with the headers that it needs, or why it cannot be used.
 func (b *Backend) usable(e stack.Entry) (*url.URL, foreign.Headers, string) {
 	if e.URL == "" {
 		return nil, nil, "the cluster names no address"
@@ -112,7 +112,7 @@ func (b *Backend) refuses(ctx context.Context, u *url.URL) string {
 	return ""
 }
 
-// addressOf is where the server of a URL listens.
+// addressOf returns where the server of a URL listens.
 func addressOf(u *url.URL) string {
 	return net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme]))
 }
@@ -133,7 +133,7 @@ func (b *Backend) pathOf(u *url.URL, s *stack.Stack) host.Path {
 	return host.Direct
 }
 
-// onThisMachine says whether a pod has an address of this machine, as one in the network
+// onThisMachine reports whether a pod has an address of this machine, as one in the network
 // of its node has.
 func onThisMachine(s *stack.Stack) bool {
 	own, err := net.InterfaceAddrs()

@@ -65,7 +65,7 @@ func (d *deployment) hardwareOf(ctx context.Context, s *stack.Stack) (h hardware
 	return h
 }
 
-// count is how many accelerators a text as "nvidia.com/gpu=2" has.
+// count returns how many accelerators a text as "nvidia.com/gpu=2" has.
 func count(limits string) (n int) {
 	for part := range strings.SplitSeq(limits, ", ") {
 		_, number, _ := strings.Cut(part, "=")
@@ -76,7 +76,7 @@ func count(limits string) (n int) {
 	return n
 }
 
-// digests are what of each role ran: one digest if all containers have the same, else
+// digests returns what of each role ran: one digest if all containers have the same, else
 // those of each role and container.
 func digests(s *stack.Stack) string {
 	by := map[string]string{}
@@ -100,7 +100,7 @@ func digests(s *stack.Stack) string {
 // versionTime bounds the question for a release.
 const versionTime = 5 * time.Second
 
-// versionOf is the release that the engines of the stack say that they have; "" if none
+// versionOf returns the release that the engines of the stack say that they have; "" if none
 // says one. Several are joined.
 func (d *deployment) versionOf(ctx context.Context) string {
 	found := map[string]bool{}

@@ -21,7 +21,7 @@ type home struct{ *pods.Backend }
 
 const homeTime = 5 * time.Second
 
-// atHome is the home of an environment.
+// atHome returns the home of an environment.
 func atHome(fx *effect.Effects, env func(string) (string, bool)) (backends.Backend, error) {
 	c := DefaultConfig()
 	c.Kubeconfig, _ = env("KUBECONFIG")

@@ -39,7 +39,7 @@ func (b *notebook) Record(_ context.Context, t backends.Transition) error {
 	return nil
 }
 
-// llmd is the spec of an engine with the roles of llm-d.
+// llmd returns the spec of an engine with the roles of llm-d.
 func llmd() backends.Spec {
 	spec := backends.Spec{Pod: "d-l01", Engine: "llm-d", Entry: "gateway"}
 	for _, name := range []string{"prefill", "decode", "sidecar", "epp", "gateway"} {
@@ -49,7 +49,7 @@ func llmd() backends.Spec {
 	return spec
 }
 
-// page is a server of one role.
+// page returns a server of one role.
 func page(text string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -66,7 +66,7 @@ func page(text string) http.Handler {
 	})
 }
 
-// attached is a backend of the stack of pd.yaml, whose requests go to a server of the
+// attached returns a backend of the stack of pd.yaml, whose requests go to a server of the
 // test's. The pods are reached through the API server.
 func attached(t *testing.T, change func(*Config), denied ...string) (*Backend, *stacktest.Server, *httptest.Server) {
 	t.Helper()
@@ -108,7 +108,7 @@ func launch(t *testing.T, b *Backend) *deployment {
 	return d.(*deployment)
 }
 
-// read is the metrics of a replica, or why they cannot be read.
+// read returns the metrics of a replica, or why they cannot be read.
 func read(t *testing.T, d *deployment, role string) string {
 	t.Helper()
 	h, why := d.Metrics(role, 0)

@@ -72,7 +72,7 @@ func (d *deployment) follow(ctx context.Context, s *stack.Stack) {
 	}()
 }
 
-// logDir is the folder that the logs of a launch are in, or "".
+// logDir returns the folder that the logs of a launch are in, or "".
 func logDir(roles []backends.Role) string {
 	for _, r := range roles {
 		if r.LogPath != nil {

@@ -27,7 +27,7 @@ func running(api *stacktest.Server) {
 	})
 }
 
-// keeping is a deployment whose logs are kept in a folder.
+// keeping returns a deployment whose logs are kept in a folder.
 func keeping(t *testing.T, b *Backend) (d *deployment, dir string) {
 	t.Helper()
 	dir = t.TempDir()

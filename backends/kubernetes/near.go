@@ -85,7 +85,7 @@ func (b *Backend) mayLoad(ctx context.Context, api *kubeapi.Client, none *closed
 	return err
 }
 
-// lacks are the rights, in words, that this user needs for load pods and has not; "" for
+// lacks returns the rights, in words, that this user needs for load pods and has not; "" for
 // none.
 func lacks(ctx context.Context, api *kubeapi.Client, namespace string) (string, error) {
 	rights := clients.Needed()
@@ -190,7 +190,7 @@ func record(ctx context.Context, l backends.Ledger, t backends.Transition) error
 	return nil
 }
 
-// failed is the error of load pods that could not be made, with what to do.
+// failed returns the error of load pods that could not be made, with what to do.
 func (w way) failed(err error) error {
 	if _, denied := errors.AsType[*kubeapi.Denied](err); denied {
 		err = fmt.Errorf("%w: %w: ask for the Role that sweep probe --kube %s --print-load-role prints", backends.ErrRefused, err, w.want.Namespace)

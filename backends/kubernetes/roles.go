@@ -29,7 +29,7 @@ const picker = "router"
 // engines are the roles of stacks in which an engine computes.
 var engines = []string{"prefill", "decode", "worker", "server", "prefill-decode", "encode"}
 
-// profileRole is the role of a spec that a role of a stack plays, or "".
+// profileRole returns the role of a spec that a role of a stack plays, or "".
 func profileRole(spec *backends.Spec, role string) string {
 	for _, name := range profileRoles[role] {
 		if slices.ContainsFunc(spec.Roles, func(r backends.Role) bool { return r.Name == name }) {
@@ -39,7 +39,7 @@ func profileRole(spec *backends.Spec, role string) string {
 	return ""
 }
 
-// besides are the roles of a spec that containers of a pod play beside its main one, and
+// besides returns the roles of a spec that containers of a pod play beside its main one, and
 // whose metrics are on.
 func besides(spec *backends.Spec, p *stack.Pod) (all []place) {
 	for _, r := range spec.Roles {
@@ -56,11 +56,11 @@ func besides(spec *backends.Spec, p *stack.Pod) (all []place) {
 	return all
 }
 
-// leads says whether the pods of a role of a stack answer for themselves: the workers of
+// leads reports whether the pods of a role of a stack answer for themselves: the workers of
 // a group have no server of their own.
 func leads(role string) bool { return !strings.HasSuffix(role, " worker") }
 
-// roleless are the roles of a stack that compute and that the engine of a plan does not
+// roleless returns the roles of a stack that compute and that the engine of a plan does not
 // have, so that no column is of them.
 func roleless(spec *backends.Spec, s *stack.Stack) (names []string) {
 	for i := range s.Roles {

@@ -7,7 +7,7 @@ import (
 	"sweep.dev/sweep/internal/secret"
 )
 
-// PassedNames is the table of the variables that a server gets from sweep's own
+// PassedNames returns the table of the variables that a server gets from sweep's own
 // environment, without their values being part of the plan. A name that ends
 // with * stands for all that begin so. docs/run.md has the same table.
 //
@@ -28,7 +28,7 @@ func PassedNames() []string {
 	}
 }
 
-// Passed is what a server gets of an environment, given and returned as
+// Passed returns what a server gets of an environment, given and returned as
 // name=value. A name that says credential is never passed: NVIDIA_API_KEY is no
 // setting of an accelerator.
 func Passed(environ []string) map[string]string {

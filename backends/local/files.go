@@ -16,7 +16,7 @@ import (
 // stand there, never a secret: those reach a server by its environment alone.
 const filesDir = "files"
 
-// directory is the folder of one replica, "" if its log is not kept. It is absolute:
+// directory returns the folder of one replica, "" if its log is not kept. It is absolute:
 // a server may have another working directory. It is made before any server is
 // started, because others may use it.
 func (m *Machine) directory(spec backends.Spec, role backends.Role, n int) (string, error) {

@@ -68,7 +68,7 @@ var (
 	_ provision.Provider = processes{}
 )
 
-// layer is the launch layer over this machine's processes.
+// layer returns the launch layer over this machine's processes.
 func (m *Machine) layer() *provision.Layer {
 	env := Passed(os.Environ())
 	maps.Copy(env, m.Env)

@@ -19,7 +19,7 @@ import (
 	"sweep.dev/sweep/internal/procfs"
 )
 
-// twoRoles is a deployment of two workers and a frontend. Each writes its
+// twoRoles returns a deployment of two workers and a frontend. Each writes its
 // environment and its file into its log.
 func twoRoles(t *testing.T, run string) backends.Spec {
 	spec := backendtest.Spec(t)

@@ -35,7 +35,7 @@ func Find(ctx context.Context) (int, error) {
 	return 0, fmt.Errorf("%w from %d to %d", ErrNone, first, end-1)
 }
 
-// Free says whether a port is free on the loopback address and on all addresses.
+// Free reports whether a port is free on the loopback address and on all addresses.
 func Free(ctx context.Context, port int) bool {
 	for _, host := range []string{"127.0.0.1", ""} {
 		var config net.ListenConfig
@@ -48,7 +48,7 @@ func Free(ctx context.Context, port int) bool {
 	return true
 }
 
-// ephemeral is the first port that the kernel may give to an outgoing
+// ephemeral returns the first port that the kernel may give to an outgoing
 // connection.
 func ephemeral() int {
 	const byDefault = 32768

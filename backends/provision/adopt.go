@@ -171,7 +171,7 @@ func roleOf(spec backends.Spec, name string) (backends.Role, bool) {
 	return backends.Role{}, false
 }
 
-// complete says whether every replica of the spec is there.
+// complete reports whether every replica of the spec is there.
 func (d *deployment) complete() error {
 	var missing []error
 	for _, role := range d.spec.Roles {

@@ -42,7 +42,7 @@ func newCloud() *cloud {
 	return &cloud{units: map[string]provision.Instance{}, groups: map[string]bool{}, ended: map[string]bool{}}
 }
 
-// do is one call: what it does happens between before and after.
+// do makes one call: what it does happens between before and after.
 func (c *cloud) do(call string, f func()) error {
 	c.mu.Lock()
 	c.calls = append(c.calls, call)
@@ -177,7 +177,7 @@ func layer(t *testing.T, c *cloud) *provision.Layer {
 	return process(t, c, nil)
 }
 
-// process is the layer in a process that ends when dead is closed.
+// process returns the layer in a process that ends when dead is closed.
 func process(t *testing.T, c *cloud, dead <-chan struct{}) *provision.Layer {
 	t.Helper()
 	fx, err := effect.New("")
@@ -282,7 +282,7 @@ type record func(backends.Transition) error
 
 func (r record) Record(_ context.Context, a backends.Transition) error { return r(a) }
 
-// owes is what a later process reads of a ledger.
+// owes returns what a later process reads of a ledger.
 func owes(transitions []backends.Transition) (backends.Ref, bool) {
 	if len(transitions) == 0 || transitions[len(transitions)-1].State == backends.Gone {
 		return backends.Ref{}, false

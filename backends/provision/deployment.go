@@ -76,7 +76,7 @@ type hosting struct {
 	backends.ClientHost
 }
 
-// seen is the deployment as others see it.
+// seen returns the deployment as others see it.
 func (d *deployment) seen() backends.Deployment {
 	if d.clients == nil {
 		return d
@@ -84,7 +84,7 @@ func (d *deployment) seen() backends.Deployment {
 	return hosting{d, d.clients}
 }
 
-// at is what finds the deployment again, beside its name.
+// at returns what finds the deployment again, beside its name.
 func (d *deployment) at() map[string]string {
 	at := map[string]string{}
 	maps.Copy(at, d.layer.place())
@@ -100,7 +100,7 @@ func (d *deployment) units() []*Unit {
 	return units
 }
 
-// lastUnitOf is the number of the last unit that has a replica of a role.
+// lastUnitOf returns the number of the last unit that has a replica of a role.
 func (d *deployment) lastUnitOf(role string) int {
 	last := -1
 	for i, m := range d.members {
@@ -143,7 +143,7 @@ func (d *deployment) learn(m *member) {
 	d.terms.USDPerHour += i.USDPerHour
 }
 
-// next is the first member that is not made; nil if all are.
+// next returns the first member that is not made; nil if all are.
 func (d *deployment) next() *member {
 	for _, m := range d.members {
 		if m.instance.ID == "" {
@@ -153,7 +153,7 @@ func (d *deployment) next() *member {
 	return nil
 }
 
-// price is what the deployment costs an hour: as quoted, until all of it is made.
+// price returns what the deployment costs an hour: as quoted, until all of it is made.
 func (d *deployment) price() float64 {
 	price := d.Terms().USDPerHour
 	if d.next() != nil {
@@ -190,7 +190,7 @@ func (d *deployment) attach(ctx context.Context, m *member) error {
 	return nil
 }
 
-// hosts are where the replicas of a unit are.
+// hosts returns where the replicas of a unit are.
 func (u *Unit) hosts() []string {
 	var hosts []string
 	for _, r := range u.Replicas {
@@ -218,13 +218,13 @@ func (d *deployment) unlogged(err error) {
 	d.note(result.Finding{Code: finding.LogNotWritten, Text: "the server's log could not be written: " + err.Error()})
 }
 
-// speaks says whether a replica has an agent that none before it in its unit has.
+// speaks reports whether a replica has an agent that none before it in its unit has.
 func (m *member) speaks(n int) bool {
 	agent := m.unit.Replicas[n].Place.Agent
 	return agent != 0 && !slices.ContainsFunc(m.unit.Replicas[:n], func(r *Replica) bool { return r.Place.Agent == agent })
 }
 
-// agent is our end of the talk with a replica's bootstrap.
+// agent returns our end of the talk with a replica's bootstrap.
 func (d *deployment) agent(m *member, n int) *bootstrap.Agent {
 	base := "http://" + backends.Address{Host: "127.0.0.1", Port: m.unit.Replicas[n].Place.Agent}.String()
 	if proxied, ok := m.remote.(Proxied); ok {

@@ -27,7 +27,7 @@ var (
 // New makes the layer over a provider.
 func New(s Settings, p Provider) *Layer { return &Layer{Settings: s, provider: p} }
 
-// place is what finds the provider again.
+// place returns what finds the provider again.
 func (l *Layer) place() map[string]string {
 	if l.At == nil {
 		return nil
@@ -122,7 +122,7 @@ func PerReplica(spec backends.Spec, pod backends.Name) (units []*Unit) {
 	return units
 }
 
-// unitName is what a unit is called: the first one of a deployment by its name, any
+// unitName returns what a unit is called: the first one of a deployment by its name, any
 // other also by the first of its replicas.
 func unitName(pod backends.Name, first bool, r *Replica) string {
 	if first {
@@ -253,7 +253,7 @@ func byUnit(a, b Instance) int {
 	return cmp.Or(cmp.Compare(x.String(), y.String()), cmp.Compare(len(a.Unit), len(b.Unit)), cmp.Compare(a.Unit, b.Unit))
 }
 
-// pod is the deployment's name, if the unit provably is one of sweep's: a name
+// pod returns the deployment's name, if the unit provably is one of sweep's: a name
 // that only sweep makes, and marks that do not contradict it.
 func (i Instance) pod() (backends.Name, bool) {
 	name, ok := podOf(cmp.Or(i.Pod, i.Unit))
@@ -266,7 +266,7 @@ func (i Instance) pod() (backends.Name, bool) {
 	return name, ok
 }
 
-// podOf is the deployment's name in that of a unit.
+// podOf returns the deployment's name in that of a unit.
 func podOf(unit string) (backends.Name, bool) {
 	for n, c := range unit {
 		if c == '.' {
@@ -277,7 +277,7 @@ func podOf(unit string) (backends.Name, bool) {
 	return backends.ParseName(unit)
 }
 
-// owner is whose it is: in full where the marks say it, else its tag.
+// owner returns whose an instance is: in full where the marks say it, else its tag.
 func (i Instance) owner(name backends.Name) string {
 	return cmp.Or(i.Marks[backends.MarkOwner], name.Owner)
 }
@@ -315,7 +315,7 @@ func (l *Layer) Mine(ref backends.Ref) error {
 	return nil
 }
 
-// Instances are the units of a ref that exist, the first one first: by its name, or
+// Instances returns the units of a ref that exist, the first one first: by its name, or
 // by its ID if it has none.
 func (l *Layer) Instances(ctx context.Context, ref backends.Ref) ([]Instance, error) {
 	if err := l.Mine(ref); err != nil {

@@ -65,7 +65,7 @@ func (h *NetHost) Exec(ctx context.Context, argv ...string) ([]byte, error) {
 	return h.Agent.Exec(ctx, argv...)
 }
 
-// Samples are what such a tool says each second.
+// Samples returns what such a tool says each second.
 func (h *NetHost) Samples(ctx context.Context, offset int64) (io.ReadCloser, error) {
 	return h.Agent.Samples(ctx, offset)
 }

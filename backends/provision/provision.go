@@ -252,7 +252,7 @@ type Replica struct {
 	Files map[string][]byte
 }
 
-// Name is what a person calls the replica.
+// Name returns what a person calls the replica.
 func (r *Replica) Name() string { return r.Role.ReplicaName(r.Place.Replica) }
 
 // An Instance is one unit as its provider knows it. What is not known is zero.

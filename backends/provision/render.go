@@ -29,7 +29,7 @@ func (l *Layer) Check(spec backends.Spec) error {
 	return l.checkRendered(spec)
 }
 
-// check is what of [Layer.Check] a launch does not find out by rendering.
+// check makes those of the checks of [Layer.Check] that a launch does not find out by rendering.
 func (l *Layer) check(spec backends.Spec) error {
 	wrong := func(format string, args ...any) error {
 		return fmt.Errorf("%w: "+format, append([]any{backends.ErrSpec}, args...)...)
@@ -231,5 +231,5 @@ func (l *Layer) several(u *Unit) error {
 	return nil
 }
 
-// newToken is what only a unit and we know.
+// newToken returns what only a unit and we know.
 func newToken() secret.String { return secret.New("${SWEEP_POD_KEY}", rand.Text()) }

@@ -19,7 +19,7 @@ import (
 // taken: who asks has just listed it.
 const recent = 30 * time.Second
 
-// networkOf is how a port of a pod is reached, by what was asked of RunPod.
+// networkOf returns how a port of a pod is reached, by what was asked of RunPod.
 func networkOf(p runpodapi.Pod, port int) string {
 	if slices.Contains(p.Ports, strconv.Itoa(port)+"/http") {
 		return networkProxy

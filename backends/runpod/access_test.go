@@ -14,7 +14,7 @@ import (
 	"sweep.dev/sweep/internal/polltest"
 )
 
-// access is how a pod is reached as another process of the account has it, which
+// access returns how a pod is reached as another process of the account has it, which
 // has no plan.
 func access(t *testing.T, b *Backend, ref backends.Ref) (backends.Access, error) {
 	t.Helper()

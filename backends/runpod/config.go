@@ -262,7 +262,7 @@ func isLoopback(host string) bool {
 	return err == nil && a.IsLoopback()
 }
 
-// proxied is where the proxy has a port of a pod.
+// proxied returns where the proxy has a port of a pod.
 func (c Config) proxied(id string, port int) string {
 	return strings.TrimRight(strings.NewReplacer("{pod}", id, "{port}", strconv.Itoa(port)).Replace(c.ProxyURL), "/")
 }

@@ -19,7 +19,7 @@ import (
 // reads.
 const fresh = time.Minute
 
-// giveBack is how a pod ends itself, with the id and the key that RunPod gives it;
+// giveBack returns how a pod ends itself, with the id and the key that RunPod gives it;
 // it asks to be stopped where that key may not delete.
 func giveBack(base string) []bootstrap.Request {
 	const header = "Authorization: Bearer ${RUNPOD_API_KEY}"
@@ -95,7 +95,7 @@ func (b *Backend) end(ctx context.Context, t termination) error {
 	}
 }
 
-// duplicatesListed is when a list would have a second pod that the same create made:
+// duplicatesListed returns when a list would have a second pod that the same create made:
 // twice as long after the create as the pod itself took to be listed, at least two
 // polls. If no list ever had the pod, it is the freshness.
 func (b *Backend) duplicatesListed(t termination) time.Time {
@@ -106,7 +106,7 @@ func (b *Backend) duplicatesListed(t termination) time.Time {
 	return t.made.Add(lag)
 }
 
-// freshness is how long absence means nothing for a pod that was just made.
+// freshness returns how long absence means nothing for a pod that was just made.
 func (b *Backend) freshness() time.Duration { return min(fresh, b.Patience*2/3) }
 
 func stillThere(t termination, err error) error {

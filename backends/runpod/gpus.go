@@ -8,7 +8,7 @@ import (
 	"sweep.dev/sweep/engine/catalog"
 )
 
-// runpodID is what RunPod calls a GPU of the catalogue.
+// runpodID returns what RunPod calls a GPU of the catalogue.
 func runpodID(name string) (string, error) {
 	if _, ok := catalog.GPUByName(name); !ok {
 		return "", fmt.Errorf("%w: the catalogue has no GPU %q (sweep list gpus)", backends.ErrSpec, name)
@@ -20,7 +20,7 @@ func runpodID(name string) (string, error) {
 	return id, nil
 }
 
-// catalogName is a GPU of RunPod's in the catalogue; the id itself where it is
+// catalogName returns a GPU of RunPod's in the catalogue; the id itself where it is
 // not there.
 func catalogName(id string) string {
 	if name, ok := runpodapi.GPUName(id); ok {

@@ -47,7 +47,7 @@ func (b *Backend) Check(spec backends.Spec) error {
 	return b.Layer.Check(spec)
 }
 
-// imageOf is the image of a deployment's pod; "" if the plan has none.
+// imageOf returns the image of a deployment's pod; "" if the plan has none.
 func imageOf(spec backends.Spec) string {
 	for _, role := range spec.Roles {
 		if role.Image != "" {
@@ -103,7 +103,7 @@ func (b *Backend) Launch(ctx context.Context, spec backends.Spec, l backends.Led
 // beside the price that the API tells: https://docs.runpod.io/pods/pricing
 const diskUSD = 0.10
 
-// diskPrice is what the pod's disks cost in an hour.
+// diskPrice returns what the pod's disks cost in an hour.
 func (b *Backend) diskPrice() float64 {
 	gb := b.Disk
 	if b.Volume != nil {

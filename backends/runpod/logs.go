@@ -20,7 +20,7 @@ const (
 	systemQuiet = 500 * time.Millisecond // after a line: that was what there is
 )
 
-// systemLog is the end of what the host says of a pod, as far as it is to be
+// systemLog returns the end of what the host says of a pod, as far as it is to be
 // had quickly.
 func (b *Backend) systemLog(ctx context.Context, id string) (lines []string) {
 	ctx, cancel := context.WithTimeout(ctx, systemTime)

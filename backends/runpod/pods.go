@@ -154,7 +154,7 @@ func (p pods) Create(ctx context.Context, u *provision.Unit) (provision.Instance
 	return provision.Instance{}, fmt.Errorf("pod %s: %w: %w", u.Name, provision.ErrUnsure, err)
 }
 
-// instance is a pod as package provision knows it.
+// instance returns a pod as package provision knows it.
 func instance(p runpodapi.Pod) provision.Instance {
 	i := provision.Instance{
 		ID: p.ID, Unit: p.Name, Marks: p.Env, Status: p.Status, Running: p.Status == runpodapi.StatusRunning,
@@ -206,7 +206,7 @@ func (p pods) Inspect(_ context.Context, i provision.Instance) ([]map[string]str
 	return environs(made)
 }
 
-// environs are the environments of a pod's replicas.
+// environs returns the environments of a pod's replicas.
 func environs(p runpodapi.Pod) ([]map[string]string, error) {
 	text, several := p.Env[bootstrap.ReplicasVar]
 	if !several {

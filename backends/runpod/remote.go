@@ -257,7 +257,7 @@ func (r *remote) Follow(ctx context.Context, n int, _ int64, w io.Writer) error 
 	return end
 }
 
-// several says whether the pod's engine is one that starts the replicas.
+// several reports whether the pod's engine is one that starts the replicas.
 func (r *remote) several() bool { return len(r.unit.Replicas) > 1 }
 
 // keepWatch looks at the pod until it ends or ctx does.
@@ -325,7 +325,7 @@ func (r *remote) line(n int, text string) error {
 	return nil
 }
 
-// exit is the end of an engine, with a status as a shell has it.
+// exit returns the end of an engine, with a status as a shell has it.
 func (r *remote) exit(n, status int) error {
 	at := r.unit.Replicas[n]
 	return backends.ShellExit(at.Role.Name, at.Place.Replica, status, false)

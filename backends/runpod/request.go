@@ -24,7 +24,7 @@ const (
 // has its ports.
 const proxyVar = "SWEEP_PROXY_URL"
 
-// request is the body of a create.
+// request returns the body of a create.
 func (b *Backend) request(u *provision.Unit, rent *rent) (runpodapi.CreateRequest, error) {
 	argv, env, o := u.Argv, u.Env, rent.offer
 	if len(u.Replicas) == 1 {
@@ -56,7 +56,7 @@ func (b *Backend) request(u *provision.Unit, rent *rent) (runpodapi.CreateReques
 	return r, checkRequest(r)
 }
 
-// portsOf are the ports that a unit's replicas and their agents listen on.
+// portsOf returns the ports that a unit's replicas and their agents listen on.
 func portsOf(u *provision.Unit) (ports []int) {
 	for _, r := range u.Replicas {
 		ports = append(ports, r.Place.Port)
@@ -102,7 +102,7 @@ func execForm(argv []string) string {
 	return string(text)
 }
 
-// shellForm is arguments as RunPod splits them: as a shell would. They follow
+// shellForm returns arguments as RunPod splits them: as a shell would. They follow
 // the image's ENTRYPOINT.
 func shellForm(argv []string) string {
 	quoted := make([]string, len(argv))

@@ -19,7 +19,7 @@ import (
 	"sweep.dev/sweep/internal/procfs"
 )
 
-// several is a spec of a frontend and two workers, of which each says which it is.
+// several returns a spec of a frontend and two workers, of which each says which it is.
 func several(t *testing.T) backends.Spec {
 	t.Helper()
 	s := spec(t)

@@ -62,7 +62,7 @@ func emulator(t *testing.T, faults ...string) *runpodtest.Emulator {
 	return e
 }
 
-// backend is one whose patience is short enough for a test.
+// backend returns one whose patience is short enough for a test.
 func backend(t *testing.T, e *runpodtest.Emulator, change ...func(*Config)) *Backend {
 	t.Helper()
 	c := configOf(e.Key(), e.URL(), e.ProxyURL())
@@ -86,7 +86,7 @@ func configOf(key, url, proxyURL string) Config {
 	return c
 }
 
-// spec is a deployment of the test's own server in a pod.
+// spec returns a deployment of the test's own server in a pod.
 func spec(t *testing.T) backends.Spec {
 	t.Helper()
 	return rentedSpec(backendtest.Spec(t))
@@ -134,7 +134,7 @@ func crash(t *testing.T, d backends.Deployment) {
 	t.Fatal("no engine to kill")
 }
 
-// launch is a launch that goes well; the pod is stopped with the test.
+// launch returns a launch that goes well; the pod is stopped with the test.
 func launch(t *testing.T, b *Backend, s backends.Spec, l backends.Ledger) rented {
 	t.Helper()
 	d, err := b.Launch(t.Context(), s, l)
@@ -153,7 +153,7 @@ type rented interface {
 	backends.Server
 }
 
-// environ is what a pod was started with, as the account tells it.
+// environ returns what a pod was started with, as the account tells it.
 func environ(t *testing.T, b *Backend, d backends.Rental) map[string]string {
 	t.Helper()
 	seen, err := b.account.After(t.Context(), time.Now())

@@ -135,7 +135,7 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// requested is what a launch asks RunPod for, which refuses it. That it asks for
+// requested returns what a launch asks RunPod for, which refuses it. That it asks for
 // nothing is an error.
 func requested(t *testing.T, c Config, s backends.Spec) (r runpodapi.CreateRequest, err error) {
 	t.Helper()

@@ -106,7 +106,7 @@ func (w *watch) restarted(uptime *int) error {
 	return nil
 }
 
-// reachable says whether all ports are mapped, and gives up on a host that does
+// reachable reports whether all ports are mapped, and gives up on a host that does
 // not do it.
 func (w *watch) reachable(p runpodapi.Pod, now time.Time) (bool, error) {
 	missing := slices.IndexFunc(w.ports, func(port int) bool {

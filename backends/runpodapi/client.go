@@ -57,10 +57,10 @@ func New(fx *effect.Effects, base *url.URL, key secret.String, perMinute int) *C
 	}
 }
 
-// Base is the API's address.
+// Base returns the API's address.
 func (c *Client) Base() string { return c.base.String() }
 
-// version is what the build knows of itself.
+// version returns what the build knows of itself.
 func version() string {
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
 		return info.Main.Version
@@ -130,7 +130,7 @@ func (c *Client) once(ctx context.Context, k call, out any) error {
 // wanted any more.
 const lateAnswer = 10 * time.Second
 
-// outlast is a context that ends that much later than ctx.
+// outlast returns a context that ends that much later than ctx.
 func outlast(ctx context.Context) (context.Context, func()) {
 	longer, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	late := make(chan *time.Timer, 1)
@@ -145,7 +145,7 @@ func outlast(ctx context.Context) (context.Context, func()) {
 	}
 }
 
-// broken is the error of a connection, with what ended it and without the key.
+// broken returns the error of a connection, with what ended it and without the key.
 func (c *Client) broken(ctx context.Context, k call, err error) error {
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
@@ -196,13 +196,13 @@ func (c *Client) get(ctx context.Context, path string, query url.Values, out any
 	}
 }
 
-// Backoff is the pause after a number of failures: half a second, doubled up to
+// Backoff returns the pause after a number of failures: half a second, doubled up to
 // eight, give or take a quarter.
 func Backoff(try int) time.Duration {
 	return Jitter(min(500*time.Millisecond<<min(try, 5), 8*time.Second))
 }
 
-// Jitter is d, give or take a quarter.
+// Jitter returns d, give or take a quarter.
 func Jitter(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * (0.75 + rand.Float64()/2))
 }
@@ -269,7 +269,7 @@ func (c *Client) Act(ctx context.Context, id, action string) error {
 	}, nil)
 }
 
-// GPUs is the catalogue of a cloud ("secure", "community") with prices and the
+// GPUs returns the catalogue of a cloud ("secure", "community") with prices and the
 // stock for pods of count GPUs. minCUDA may be empty.
 func (c *Client) GPUs(ctx context.Context, cloud string, count int, minCUDA string) ([]GPUType, error) {
 	query := url.Values{
@@ -283,7 +283,7 @@ func (c *Client) GPUs(ctx context.Context, cloud string, count int, minCUDA stri
 	return answer.GPUs, err
 }
 
-// Spent is what all pods of the account cost in the last day, in USD.
+// Spent returns what all pods of the account cost in the last day, in USD.
 func (c *Client) Spent(ctx context.Context) (float64, error) {
 	var answer billing
 	err := c.get(ctx, "/billing/pods", url.Values{"bucketSize": {"hour"}, "lastN": {"24"}}, &answer)

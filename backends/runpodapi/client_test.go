@@ -25,7 +25,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const canary = "rpa_c4n4ry_key"
 
-// api is a client of a server that answers with f.
+// api returns a client of a server that answers with f.
 func api(t *testing.T, fx *effect.Effects, f http.HandlerFunc) *Client {
 	t.Helper()
 	server := httptest.NewServer(f)

@@ -59,7 +59,7 @@ func (e *Error) hint() string {
 // noCapacity finds the only 400 that another time or place can help.
 var noCapacity = regexp.MustCompile(`(?i)no longer any instances|no instances (currently )?available|does not have the resources|not enough free GPUs`)
 
-// Unwrap is the class that callers branch on.
+// Unwrap returns the class that callers branch on.
 func (e *Error) Unwrap() error {
 	switch {
 	case e.status == http.StatusBadRequest && noCapacity.MatchString(e.Detail):
@@ -87,7 +87,7 @@ func newError(method, path string, resp *http.Response, body []byte) *Error {
 	return e
 }
 
-// Transient says whether the same call may go well later: no answer, or one
+// Transient reports whether the same call may go well later: no answer, or one
 // that does not speak of the request.
 func Transient(err error) bool {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, errNotSent) {
@@ -100,19 +100,19 @@ func Transient(err error) bool {
 	return !errors.As(err, &fault) // ours, and meant to be seen
 }
 
-// Limited says whether a call was turned away before anybody looked at it.
+// Limited reports whether a call was turned away before anybody looked at it.
 func Limited(err error) bool {
 	var api *Error
 	return errors.As(err, &api) && api.status == http.StatusTooManyRequests
 }
 
-// IsStatus says whether the API answered with a status.
+// IsStatus reports whether the API answered with a status.
 func IsStatus(err error, status int) bool {
 	var api *Error
 	return errors.As(err, &api) && api.status == status
 }
 
-// Certain says whether a create that failed has made nothing for sure: it was
+// Certain reports whether a create that failed has made nothing for sure: it was
 // refused by an answer that speaks of it, or was never sent.
 func Certain(err error) bool {
 	if api, ok := errors.AsType[*Error](err); ok {

@@ -13,13 +13,13 @@ var gpuIDs = map[string]string{
 	"mi300x":       "AMD Instinct MI300X OAM",
 }
 
-// GPUID is what RunPod calls a GPU of the catalogue, if it has that.
+// GPUID returns what RunPod calls a GPU of the catalogue, if it has that.
 func GPUID(name string) (id string, ok bool) {
 	id, ok = gpuIDs[name]
 	return id, ok
 }
 
-// GPUName is what the catalogue calls a GPU of RunPod's, if it has that.
+// GPUName returns what the catalogue calls a GPU of RunPod's, if it has that.
 func GPUName(id string) (name string, ok bool) {
 	for name, of := range gpuIDs {
 		if of == id {

@@ -85,7 +85,7 @@ func (l *limiter) learn(status int, h http.Header) {
 // window is a member of the header RateLimit: "minute";r=0;t=12.
 var window = regexp.MustCompile(`;\s*r=(\d+)\s*;\s*t=(\d+)`)
 
-// retryAfter is the header Retry-After, in seconds or as a date, at most a day.
+// retryAfter returns the header Retry-After, in seconds or as a date, at most a day.
 func retryAfter(h http.Header) time.Duration {
 	text := h.Get("Retry-After")
 	if at, err := http.ParseTime(text); err == nil {

@@ -11,7 +11,7 @@ type Listing struct {
 	Pods  []Pod
 }
 
-// Find is the pod with an id, as this listing has it.
+// Find returns the pod with an id, as this listing has it.
 func (l Listing) Find(id string) (Pod, bool) {
 	for _, p := range l.Pods {
 		if p.ID == id {

@@ -29,7 +29,7 @@ type Pod struct {
 	CreatedAt string   `json:"createdAt"`
 }
 
-// Since is when the pod was made; zero if that cannot be read. One date in an
+// Since returns when the pod was made; zero if that cannot be read. One date in an
 // unknown form must not make the whole account unreadable.
 func (p Pod) Since() time.Time {
 	t, err := time.Parse(time.RFC3339, p.CreatedAt)
@@ -39,7 +39,7 @@ func (p Pod) Since() time.Time {
 	return t
 }
 
-// Alive says whether the pod is still something to give back.
+// Alive reports whether the pod is still something to give back.
 func (p Pod) Alive() bool { return p.Status != StatusTerminated }
 
 // A PodGPU is what a pod has, or is to have.
@@ -61,7 +61,7 @@ type Runtime struct {
 	Ports []PortMapping `json:"ports"`
 }
 
-// Runs says whether the container does: an answer may have a runtime that is
+// Runs reports whether the container does: an answer may have a runtime that is
 // empty before.
 func (r *Runtime) Runs() bool { return r != nil && (r.Uptime != nil || len(r.Ports) > 0) }
 
@@ -74,7 +74,7 @@ type PortMapping struct {
 	IP      *string `json:"ip"`
 }
 
-// Mapped is the public address of a container's TCP port.
+// Mapped returns the public address of a container's TCP port.
 func (r *Runtime) Mapped(private int) (ip string, port int, ok bool) {
 	if r == nil {
 		return "", 0, false

@@ -16,7 +16,7 @@ import (
 	"sweep.dev/sweep/internal/polltest"
 )
 
-// roles is a deployment of these roles, as NAME or NAMExREPLICAS.
+// roles returns a deployment of these roles, as NAME or NAMExREPLICAS.
 func roles(t *testing.T, engine string, list ...string) backends.Spec {
 	s := spec(t)
 	s.Engine, s.GPUs, s.Roles = engine, 1, nil

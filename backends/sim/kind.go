@@ -107,7 +107,7 @@ func kindOf(spec backends.Spec, role backends.Role, at backends.Address) (kind, 
 // tells less of itself.
 var switches = []string{"enable-metrics", "metrics", "publish-events-and-metrics"}
 
-// inner is the engine inside a worker of Dynamo, by the module that is run.
+// inner returns the engine inside a worker of Dynamo, by the module that is run.
 func inner(real []string) string {
 	for _, name := range dialect.Names() {
 		if slices.Contains(real, "dynamo."+name) {
@@ -130,7 +130,7 @@ func (k *kind) peers(flag string, at backends.Address, roles ...string) {
 	}
 }
 
-// settled are the arguments without those that stand in a file of settings: the
+// settled returns the arguments without those that stand in a file of settings: the
 // real command line names the file and not them.
 func settled(args map[string]any, real []string) map[string]any {
 	if _, ok := flagOf(real, settingsFlags...); !ok {
@@ -153,7 +153,7 @@ func settled(args map[string]any, real []string) map[string]any {
 // settingsFlags name an engine's file of settings.
 var settingsFlags = []string{"config", "extra_llm_api_options", "extra-engine-args"}
 
-// flagOf is the value of the first of these flags on a command line.
+// flagOf returns the value of the first of these flags on a command line.
 func flagOf(argv []string, names ...string) (string, bool) {
 	for i, arg := range argv {
 		name, value, has := strings.Cut(strings.TrimLeft(arg, "-"), "=")

@@ -59,7 +59,7 @@ func (h simulated) PIDs() []int {
 	return nil
 }
 
-// Addr is the server's one address: the simulator answers there what a real
+// Addr returns the server's one address: the simulator answers there what a real
 // server answers on further ports.
 func (h simulated) Addr(port string) string {
 	p, ok := h.Host.(host.Porter)

@@ -112,10 +112,10 @@ func New(fx *effect.Effects, c Config) (*Backend, error) {
 // Simulated is true.
 func (b *Backend) Simulated() bool { return true }
 
-// TimeScale is that of the configuration, the same for all servers.
+// TimeScale returns that of the configuration, the same for all servers.
 func (b *Backend) TimeScale() float64 { return b.config.TimeScale }
 
-// Simulation is what the configuration says of the arithmetic of servers.
+// Simulation returns what the configuration says of the arithmetic of servers.
 func (b *Backend) Simulation() backends.Simulation {
 	s := backends.Simulation{Jitter: b.config.Jitter, Devices: b.config.Devices, Fitted: b.config.Fitted}
 	if b.config.TimeScale != 1 {
@@ -130,7 +130,7 @@ func (b *Backend) Simulation() backends.Simulation {
 	return s
 }
 
-// argv is the command line of one replica.
+// argv returns the command line of one replica.
 func (b *Backend) argv(spec backends.Spec, role backends.Role, at backends.Address) ([]string, error) {
 	k, err := kindOf(spec, role, at)
 	if err != nil {
@@ -182,7 +182,7 @@ func (b *Backend) argv(spec backends.Spec, role backends.Role, at backends.Addre
 	return argv, nil
 }
 
-// launchOf is the number of a launch, from 0, by the end of its pod's name.
+// launchOf returns the number of a launch, from 0, by the end of its pod's name.
 func launchOf(pod string) int {
 	n, err := strconv.Atoi(pod[strings.LastIndexByte(pod, 'l')+1:])
 	if err != nil {
@@ -191,7 +191,7 @@ func launchOf(pod string) int {
 	return max(0, n-1)
 }
 
-// Commands are the command lines of a deployment, for people: its servers in
+// Commands returns the command lines of a deployment, for people: its servers in
 // their order, on ports from 8000.
 func (b *Backend) Commands(spec backends.Spec) ([][]string, error) {
 	port := 8000

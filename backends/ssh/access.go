@@ -43,7 +43,7 @@ func (b *Backend) Access(ctx context.Context, ref backends.Ref) ([]backends.Acce
 	return all, nil
 }
 
-// accessTo is how one unit is reached.
+// accessTo returns how one unit is reached.
 func (p units) accessTo(ctx context.Context, i provision.Instance) (backends.Access, error) {
 	environs, err := p.Inspect(ctx, i)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"sweep.dev/sweep/internal/procfs"
 )
 
-// configure is a backend on the server, with a workdir of the test.
+// configure returns a backend on the server, with a workdir of the test.
 func configure(t *testing.T, s *sshtest.Server, change ...func(*ssh.Config)) *ssh.Backend {
 	t.Helper()
 	c := ssh.Defaults()
@@ -63,7 +63,7 @@ func TestContract(t *testing.T) {
 	}
 }
 
-// engine is the server's own process, not one of those around it.
+// engine returns the server's own process, not one of those around it.
 func engine(t *testing.T, d backends.Deployment) int {
 	t.Helper()
 	self, err := os.Executable()

@@ -87,7 +87,7 @@ func parent(text string) {
 	time.Sleep(10 * time.Minute)
 }
 
-// orphan is the pod of a sweep that was killed with SIGKILL, and its owner.
+// orphan returns the pod of a sweep that was killed with SIGKILL, and its owner.
 func orphan(t *testing.T, b *ssh.Backend, c ssh.Config, life time.Duration) (backends.Ref, string) {
 	t.Helper()
 	owner := "owner-" + rand.Text()
@@ -121,7 +121,7 @@ func orphan(t *testing.T, b *ssh.Backend, c ssh.Config, life time.Duration) (bac
 	return ref, owner
 }
 
-// config is what configure makes a backend of.
+// config returns what configure makes a backend of.
 func config(t *testing.T, change ...func(*ssh.Config)) (ssh.Config, *ssh.Backend) {
 	t.Helper()
 	var c ssh.Config

@@ -91,7 +91,7 @@ func (b *Backend) login(ctx context.Context) (*gossh.Client, error) {
 	return nil, err
 }
 
-// causeOf is the context's cause if it has one.
+// causeOf returns the context's cause if it has one.
 func causeOf(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -193,7 +193,7 @@ func (c Config) knownHostsOption() string {
 	return "UserKnownHostsFile=" + path
 }
 
-// keySource is where our keys come from, for people.
+// keySource returns where our keys come from, for people.
 func (b *Backend) keySource() string {
 	switch {
 	case b.c.Key != "":
@@ -207,7 +207,7 @@ func (b *Backend) keySource() string {
 
 const agentVar = "SSH_AUTH_SOCK"
 
-// signers are our keys. done must be called when they are needed no more.
+// signers returns our keys. done must be called when they are needed no more.
 func (b *Backend) signers(ctx context.Context) (_ []gossh.Signer, done func(), err error) {
 	none := func() {}
 	if b.c.Key != "" {

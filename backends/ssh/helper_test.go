@@ -46,7 +46,7 @@ func shell(script string, args ...string) func(backends.Address) ([]string, erro
 	}
 }
 
-// pod are the living processes of a pod, of all its units.
+// pod returns the living processes of a pod, of all its units.
 func pod(name string) []procfs.Process {
 	return slices.DeleteFunc(procfs.All(), func(p procfs.Process) bool {
 		unit, _ := procfs.ReadEnviron(p.PID).Lookup("SWEEP_SSH_POD")
@@ -93,7 +93,7 @@ func ready(t *testing.T, d backends.Deployment) {
 	})
 }
 
-// withRun are the living processes of a run's pods.
+// withRun returns the living processes of a run's pods.
 func withRun(run string) []procfs.Process {
 	return procfs.With(map[string]string{backends.MarkRun: run})
 }

@@ -74,7 +74,7 @@ func (b *Backend) hold(ctx context.Context, pod string) (_ *link, release func()
 	}), nil
 }
 
-// over says whether it is given up.
+// over reports whether it is given up.
 func (l *link) over() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -121,7 +121,7 @@ func (l *link) set(client *gossh.Client, err error) {
 	l.changed = make(chan struct{})
 }
 
-// current is the connection, as soon as there is one. gone is closed when it is
+// current returns the connection, as soon as there is one. gone is closed when it is
 // that no more: the library forgets what is asked of a connection in the moment
 // in which it ends, and who asks has to look for himself.
 func (l *link) current(ctx context.Context) (client *gossh.Client, gone <-chan struct{}, err error) {

@@ -23,7 +23,7 @@ type found struct {
 
 var unitPattern = regexp.MustCompile(`^[a-z0-9-]+(\.[A-Za-z0-9_-]+\.[0-9]+)?$`)
 
-// isUnit says whether a text can be a unit's name.
+// isUnit reports whether a text can be a unit's name.
 func isUnit(name string) bool {
 	_, ok := backends.ParseName(podOf(name))
 	return ok && unitPattern.MatchString(name)
@@ -69,7 +69,7 @@ func parseSighting(out []byte) sighting {
 	return s
 }
 
-// members are the processes that sw_members prints, as pid@start.
+// members returns the processes that sw_members prints, as pid@start.
 func members(out []byte) []string {
 	var list []string
 	for line := range strings.Lines(string(out)) {

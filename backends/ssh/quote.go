@@ -34,7 +34,7 @@ func text(what, s string) error {
 
 var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// exports are the lines that put env into the environment. What a shell cannot
+// exports returns the lines that put env into the environment. What a shell cannot
 // name is refused: it would have to go through somebody's argv.
 func exports(env map[string]string) (string, error) {
 	var b strings.Builder
@@ -50,7 +50,7 @@ func exports(env map[string]string) (string, error) {
 	return b.String(), nil
 }
 
-// folder is a path on the host as a word: a leading ~ is the home of the user
+// folder returns a path on the host as a word: a leading ~ is the home of the user
 // there.
 func folder(path string) string {
 	switch rest, ok := strings.CutPrefix(path, "~"); {

@@ -13,7 +13,7 @@ import (
 	"sweep.dev/sweep/internal/slow"
 )
 
-// shells are those of this machine that a host may have as /bin/sh.
+// shells returns those of this machine that a host may have as /bin/sh.
 func shells(t testing.TB) [][]string {
 	t.Helper()
 	all := [][]string{{"/bin/sh"}}
@@ -25,7 +25,7 @@ func shells(t testing.TB) [][]string {
 	return all
 }
 
-// told is what a real shell makes of words: each followed by a NUL.
+// told returns what a real shell makes of words: each followed by a NUL.
 func told(t testing.TB, shell []string, list []string) string {
 	t.Helper()
 	cmd := exec.Command(shell[0], shell[1:]...)

@@ -8,6 +8,6 @@ import (
 	"sweep.dev/sweep/backends/ssh/sshtest"
 )
 
-// server is what all tests of this package run against. With the build tag
+// server returns what all tests of this package run against. With the build tag
 // e2e_ssh it is OpenSSH.
 func server(t testing.TB) *sshtest.Server { return sshtest.StartInProcess(t) }

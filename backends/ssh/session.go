@@ -200,7 +200,7 @@ func (l *link) run(ctx context.Context, call string, hold bool) (out []byte, cli
 	return out, client, exitOf(err, &s.stderr)
 }
 
-// exitOf is nil for a session that ended well, a [*failure] for one that ended
+// exitOf returns nil for a session that ended well, a [*failure] for one that ended
 // with a status, and errLost for everything else.
 func exitOf(wait error, stderr *tail) error {
 	var exit *gossh.ExitError
@@ -214,7 +214,7 @@ func exitOf(wait error, stderr *tail) error {
 	}
 }
 
-// lostOr is why a session could not be begun.
+// lostOr returns why a session could not be begun.
 func lostOr(ctx context.Context, err error) error {
 	var refused *gossh.OpenChannelError
 	switch {
@@ -263,7 +263,7 @@ func (l *link) once(ctx context.Context, call string) ([]byte, error) {
 	return out, err
 }
 
-// asFailure is the failure that err is, or nil.
+// asFailure returns the failure that err is, or nil.
 func asFailure(err error) *failure {
 	var f *failure
 	errors.As(err, &f)

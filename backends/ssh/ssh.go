@@ -68,7 +68,7 @@ type Config struct {
 	Heartbeat      time.Duration `yaml:"heartbeat,omitempty" doc:"Time after which a server ends itself if it has had no heartbeat from sweep. Needs python3 on the host; without it only the expiry time ends the server." default:"10m" unit:"s" example:"5m"`
 }
 
-// Defaults are the values of what a plan leaves out.
+// Defaults returns the values of what a plan leaves out.
 func Defaults() Config {
 	return Config{
 		Port: 22, KnownHosts: "~/.ssh/known_hosts", Network: string(host.Tunnel), Workdir: "~/.cache/sweep",
@@ -209,7 +209,7 @@ func New(fx *effect.Effects, c Config) (*Backend, error) {
 	return b, nil
 }
 
-// unitsOf are those in the workdir that a pod is in: the plan may name another by
+// unitsOf returns those in the workdir that a pod is in: the plan may name another by
 // now.
 func (b *Backend) unitsOf(ref backends.Ref) units {
 	dir := ref.Details[detailDir]
@@ -252,10 +252,10 @@ func expand(path string) (string, error) {
 	return filepath.Join(home, rest), nil
 }
 
-// address is host:port of the SSH server.
+// address returns host:port of the SSH server.
 func (b *Backend) address() string { return net.JoinHostPort(b.c.Host, strconv.Itoa(b.c.Port)) }
 
-// where is what finds a pod on the host again: keys of a Config, none of them a
+// where returns what finds a pod on the host again: keys of a Config, none of them a
 // credential. A key with a passphrase cannot be used from there; an agent that has
 // it can.
 func (b *Backend) where() map[string]string {
@@ -270,7 +270,7 @@ const loopback = "127.0.0.1"
 
 func (b *Backend) direct() bool { return b.c.Network == string(host.Direct) }
 
-// urlOf is where a port of the host is reached from here, directly or by a tunnel.
+// urlOf returns where a port of the host is reached from here, directly or by a tunnel.
 func (b *Backend) urlOf(port int, direct bool) string {
 	name := loopback
 	if direct {

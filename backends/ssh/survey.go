@@ -67,7 +67,7 @@ func (s survey) port() (int, error) {
 	return 0, errors.New("no free port on the host")
 }
 
-// units are what a spec starts on the host, in that order, one for each replica.
+// units returns what a spec starts on the host, in that order, one for each replica.
 func (s survey) units(b *Backend, spec backends.Spec, pod backends.Name) ([]*provision.Unit, error) {
 	bind := loopback
 	if b.c.Network == string(host.Direct) {
@@ -147,7 +147,7 @@ func (s survey) draw(r *provision.Replica) (err error) {
 	return err
 }
 
-// drawn says that no port of a role is fixed: another launch may have others.
+// drawn reports whether no port of a role is fixed: another launch may have others.
 func drawn(role backends.Role) bool {
 	for _, port := range role.Ports {
 		if port != 0 {

@@ -119,7 +119,7 @@ func (p units) Create(ctx context.Context, u *provision.Unit) (provision.Instanc
 	}
 }
 
-// script is the call that starts a unit. Every secret of it is in there, and goes
+// script returns the call that starts a unit. Every secret of it is in there, and goes
 // to the host's environment alone.
 func (p units) script(u *provision.Unit) (string, error) {
 	r := u.Replicas[0]
@@ -173,7 +173,7 @@ func (p units) script(u *provision.Unit) (string, error) {
 	return b.String(), nil
 }
 
-// instance is a unit as the host has it. f is nil if nothing of it was seen.
+// instance returns a unit as the host has it. f is nil if nothing of it was seen.
 func (p units) instance(name string, f *found, home string) provision.Instance {
 	i := provision.Instance{ID: name + "@" + p.b.address(), Unit: name, Status: "ended", Details: p.b.where()}
 	if f == nil {

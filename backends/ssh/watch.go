@@ -110,7 +110,7 @@ func (w *watcher) ask(unit string, offset int64) (answer, error) {
 	return a, nil
 }
 
-// ended is why the session gives no more answers.
+// ended returns why the session gives no more answers.
 func (w *watcher) ended(err error) error {
 	_ = w.in.Close()
 	if f := asFailure(exitOf(w.Wait(), &w.stderr)); f != nil {

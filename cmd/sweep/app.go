@@ -110,7 +110,7 @@ func (a *app) say(format string, args ...any) {
 	fmt.Fprintln(a.err, text)
 }
 
-// page is a document on stdout.
+// page returns a document on stdout.
 func (a *app) page() *draw.Document { return draw.New(a.out, a.style()) }
 
 // json encodes results to stdout.
@@ -186,7 +186,7 @@ func whole(commands []*cli.Command) {
 	}
 }
 
-// oneArg is the command's only argument.
+// oneArg returns the command's only argument.
 func oneArg(c *cli.Command, what string) (string, error) {
 	if c.Args().Len() != 1 {
 		return "", &usage{fmt.Errorf("%s takes exactly one %s, got %d arguments (see: %s --help)", c.Name, what, c.Args().Len(), c.FullName())}

@@ -217,7 +217,7 @@ func list[T int | float64](text string, read func(string) (T, error)) (values []
 	return values, nil
 }
 
-// serverURL is the address of a server without the /v1 that many clients want in it.
+// serverURL returns the address of a server without the /v1 that many clients want in it.
 func serverURL(c *cli.Command, target string) (string, error) {
 	u, err := url.Parse(target)
 	switch {
@@ -261,7 +261,7 @@ func (b *benchmark) permit() outbound.Flow {
 	return outbound.Flow{Name: b.Key, Host: outbound.HostOf(u)}
 }
 
-// sendEnv is the flag that a run of the plan needs for its key; "" on this machine.
+// sendEnv returns the flag that a run of the plan needs for its key; "" on this machine.
 func (b *benchmark) sendEnv() string {
 	if f := b.permit(); !f.Host.Loopback() {
 		return " --send-env " + f.Permit()
@@ -269,7 +269,7 @@ func (b *benchmark) sendEnv() string {
 	return ""
 }
 
-// plan is the benchmark in the plan language.
+// plan returns the benchmark in the plan language.
 func (b *benchmark) plan() string {
 	var t strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&t, format+"\n", args...) }
@@ -328,12 +328,12 @@ func (b *benchmark) plan() string {
 	return t.String()
 }
 
-// yamlText is a text in YAML, whatever it looks like.
+// yamlText returns a text in YAML, whatever it looks like.
 func yamlText(text string) string { return strconv.Quote(strings.ReplaceAll(text, "${", "$${")) }
 
 var isAmount = regexp.MustCompile(`^[0-9A-Za-z.-]+$`)
 
-// amount is what was given for a number, which the plan language reads: 512 or 4k.
+// amount returns what was given for a number, which the plan language reads: 512 or 4k.
 func amount(text string) string {
 	if isAmount.MatchString(text) {
 		return text
@@ -341,7 +341,7 @@ func amount(text string) string {
 	return yamlText(text)
 }
 
-// comment is a text on one line.
+// comment returns a text on one line.
 func comment(text string) string { return strings.Map(oneLine, text) }
 
 func oneLine(r rune) rune {
@@ -359,7 +359,7 @@ func joined[T int | float64](values []T) string {
 	return strings.Join(texts, ", ")
 }
 
-// headline is what is measured, how long that takes, and what is sent beside it.
+// headline returns what is measured, how long that takes, and what is sent beside it.
 func (b *benchmark) headline(s *found, p *plan.Plan, made *plugins) string {
 	var took time.Duration
 	requests := 0
@@ -417,7 +417,7 @@ func (b *benchmark) announcement(p *plan.Plan) string {
 	return text
 }
 
-// thousands is a large number in two or three digits.
+// thousands returns a large number in two or three digits.
 func thousands(n int) string {
 	switch {
 	case n >= 9_950_000:

@@ -28,7 +28,7 @@ type found struct {
 	model   string
 }
 
-// title is the engine and its version.
+// title returns the engine and its version.
 func (f *found) title() string { return strings.TrimSpace(f.engine + " " + plaintext.Line(f.version)) }
 
 // unknownEngine is the profile of which nothing but the API itself is asked.
@@ -132,7 +132,7 @@ func unanswered(err error) error {
 	return &statusError{code, &hinted{err, hint}}
 }
 
-// engineOf is the engine whose series are most of a page of metrics, "" for none that
+// engineOf returns the engine whose series are most of a page of metrics, "" for none that
 // sweep knows, and how many series there are.
 func engineOf(metrics []byte) (name string, series int) {
 	names := map[string]bool{}
@@ -165,7 +165,7 @@ func engineOf(metrics []byte) (name string, series int) {
 	return name, series
 }
 
-// loopback says whether a host is this machine.
+// loopback reports whether a host is this machine.
 func loopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || strings.HasSuffix(host, ".localhost") || ip != nil && ip.IsLoopback()

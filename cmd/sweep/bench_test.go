@@ -22,7 +22,7 @@ import (
 	"sweep.dev/sweep/plan/planfile"
 )
 
-// benchServer is a vLLM of somebody else, whose model is m.
+// benchServer returns a vLLM of somebody else, whose model is m.
 func benchServer(t *testing.T) *givenServer {
 	t.Helper()
 	return newGivenServer(t, func(s *givenServer) {

@@ -22,7 +22,7 @@ matrix: {engine: vllm, concurrency: 1, max_tokens: 8}
 load: {requests: 2, prompts: {input_tokens: 20}}
 `
 
-// bombs are files that cost little to write and, without bounds, all memory or
+// bombs returns files that cost little to write and, without bounds, all memory or
 // all time to read. Each is a folder with a plan and what the plan names.
 func bombs() map[string]map[string]string {
 	engine := func(text string) map[string]string {

@@ -89,7 +89,7 @@ func (a *app) calibrate(ctx context.Context, c *cli.Command) error {
 	return nil
 }
 
-// calibration is what is known of the client at a shape, or what is found out
+// calibration returns what is known of the client at a shape, or what is found out
 // now.
 func (a *app) calibration(ctx context.Context, shape calibrate.Shape, fresh bool) (*calibrate.Result, error) {
 	shape = shape.Bounded()
@@ -116,7 +116,7 @@ func (a *app) calibration(ctx context.Context, shape calibrate.Shape, fresh bool
 	return found, nil
 }
 
-// measuringClient is the client of a run.
+// measuringClient returns the client of a run.
 func measuringClient(c wire.Config, kind string) (calibrate.Driver, error) {
 	return client.New(c, kind)
 }

@@ -39,7 +39,7 @@ func (a *app) calibrations() *calibrationCache {
 	return &calibrationCache{fx: fx, dir: filepath.Join(dir, "sweep", "calibration"), err: err}
 }
 
-// path is by everything that a calibration depends on.
+// path returns the file of a calibration, by everything that it depends on.
 func (s *calibrationCache) path(m calibrate.Machine, shape calibrate.Shape) string {
 	key, err := json.Marshal(struct {
 		calibrate.Machine

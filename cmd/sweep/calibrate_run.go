@@ -59,7 +59,7 @@ func demandOf(deployments []plan.Deployment, of traits) demand {
 	return d
 }
 
-// streams is how many answers of a load come at once at most. An open loop
+// streams returns how many answers of a load come at once at most. An open loop
 // without a bound has as many as its rate makes in the time that an answer
 // takes (Little's law).
 func streams(l plan.Load, rate float64) int {
@@ -89,7 +89,7 @@ func calibrateFlag() cli.Flag {
 	}
 }
 
-// calibrates says whether a run is to be calibrated: by its flag, the
+// calibrates reports whether a run is to be calibrated: by its flag, the
 // environment, or the plan.
 func (a *app) calibrates(c *cli.Command, p *plan.Plan) (bool, error) {
 	const name = "SWEEP_CALIBRATE"
@@ -143,7 +143,7 @@ func (a *app) warnOfDemand(deployments []plan.Deployment, of traits) {
 	}
 }
 
-// calibrationOf is what a run directory holds, nil if that is nothing. The error is
+// calibrationOf returns what a run directory holds, nil if that is nothing. The error is
 // [rundir.ErrDamaged] if the file is broken.
 func calibrationOf(dir string) (found *calibrate.Result, err error) {
 	if _, err := os.Stat(filepath.Join(dir, layout.Calibration)); errors.Is(err, fs.ErrNotExist) {
@@ -156,7 +156,7 @@ func calibrationOf(dir string) (found *calibrate.Result, err error) {
 	return found, err
 }
 
-// calibrateResume is the calibration that a run began with: its later trials
+// calibrateResume returns the calibration that a run began with: its later trials
 // are to be judged like its first. If it has none and trials are still to be
 // measured, the client is calibrated now, and fresh is true.
 func (a *app) calibrateResume(ctx context.Context, c *cli.Command, j *job) (found *calibrate.Result, fresh bool, err error) {

@@ -36,7 +36,7 @@ const (
 
 var canaryNames = []string{"SWEEP_API_KEY=" + canaryKey, "SWEEP_TENANT_TOKEN=" + canaryHeader, "HF_TOKEN=" + canaryEnv}
 
-// encoded is a canary in all the ways that a server, a log or we ourselves
+// encoded returns a canary in all the ways that a server, a log or we ourselves
 // may have written it.
 func encoded(canary string) map[string]string {
 	quoted, _ := json.Marshal(canary)

@@ -116,7 +116,7 @@ func (a *app) cellsByStatus(c *cli.Command, run *report.Run, want string) error 
 	return nil
 }
 
-// because is why a trial has no numbers to use, in codes.
+// because returns why a trial has no numbers to use, in codes.
 func because(t report.Trial) string {
 	if t.Outcome == nil {
 		return ""
@@ -160,7 +160,7 @@ func (a *app) oneCell(c *cli.Command, run *report.Run, want string) error {
 	return nil
 }
 
-// chosen are the columns that --columns asks for; nil for the usual figures.
+// chosen returns the columns that --columns asks for; nil for the usual figures.
 func chosen(run *report.Run, pattern string) ([]result.Column, error) {
 	switch pattern {
 	case "":
@@ -190,7 +190,7 @@ func (a *app) severalCells(run *report.Run, want string, found []*conclude.Point
 	return nil
 }
 
-// pickCells are the cells of a run that a text stands for, at least one.
+// pickCells returns the cells of a run that a text stands for, at least one.
 func pickCells(run *report.Run, want string) ([]*conclude.Point, error) {
 	points := run.Conclude().Points
 	cells := make([]pick.Cell, len(points))
@@ -211,7 +211,7 @@ func pickCells(run *report.Run, want string) ([]*conclude.Point, error) {
 	return found, nil
 }
 
-// logPaths are the engine logs of a run, or of one cell's trials.
+// logPaths returns the engine logs of a run, or of one cell's trials.
 func logPaths(run *report.Run, cell string) ([]string, error) {
 	if cell == "" {
 		paths, err := launchLogs(run.Dir)

@@ -84,7 +84,7 @@ func TestClients_asked(t *testing.T) {
 	}
 }
 
-// clientsOf are the client processes of a run that sends a long load.
+// clientsOf returns the client processes of a run that sends a long load.
 func clientsOf(t *testing.T, out string) (run *exec.Cmd, pids []int) {
 	t.Helper()
 	dir := t.TempDir()

@@ -59,7 +59,7 @@ match, it prints the first clause of each meaning; -v prints all of it.
 	}
 }
 
-// matching are the columns that a pattern names, or else those whose meaning has
+// matching returns the columns that a pattern names, or else those whose meaning has
 // it; all for none.
 func matching(cols []result.Column, pattern string) ([]result.Column, error) {
 	if _, err := path.Match(pattern, ""); err != nil {

@@ -55,12 +55,12 @@ whether a deployment of HEAD answers worse.
 	}
 }
 
-// allowMissing is the flag of the commands that judge the cells of two runs or more.
+// allowMissing returns the flag of the commands that judge the cells of two runs or more.
 func allowMissing() cli.Flag {
 	return &cli.BoolFlag{Name: "allow-missing", Usage: "a cell that cannot be judged (INVALID, failed, no outcome) is no reason for exit 3, if others can"}
 }
 
-// noiseFlag is that of the commands that hold differences against the noise.
+// noiseFlag returns that of the commands that hold differences against the noise.
 func noiseFlag() cli.Flag {
 	return &cli.StringFlag{Name: "noise", Usage: "the noise between runs, as sweep compare noise wrote it to `FILE`; without it the intervals are within one launch of each side"}
 }

@@ -153,12 +153,12 @@ func (a *app) complete(root *cli.Command, words []string) []candidate {
 	return beginning(all, at.part)
 }
 
-// beginning are the candidates that begin as a part does.
+// beginning returns the candidates that begin as a part does.
 func beginning(all []candidate, part string) []candidate {
 	return slices.DeleteFunc(all, func(c candidate) bool { return !strings.HasPrefix(c.text, part) })
 }
 
-// values are those of a flag. Those of a list are completed one by one.
+// values returns those of a flag. Those of a list are completed one by one.
 func (a *app) values(c *cli.Command, f cli.Flag, at cursor) []candidate {
 	list := flagValues()[f.Names()[0]]
 	if own := flagValues()[c.Name+" "+f.Names()[0]]; own != nil {
@@ -184,7 +184,7 @@ func takesValue(f cli.Flag) bool {
 	return ok && d.TakesValue()
 }
 
-// flags are the long ones of a command.
+// flags returns the long ones of a command.
 func flags(c *cli.Command) []candidate {
 	var all []candidate
 	for _, f := range c.VisibleFlags() {
@@ -210,7 +210,7 @@ func subcommands(c *cli.Command) []candidate {
 // longestDoc is where the description of a candidate is cut, in characters.
 const longestDoc = 60
 
-// brief is a text that fits beside a candidate.
+// brief returns a text that fits beside a candidate.
 func brief(text string) string {
 	text = strings.ReplaceAll(strings.ReplaceAll(text, "`", ""), "\t", " ")
 	if r := []rune(text); len(r) > longestDoc {

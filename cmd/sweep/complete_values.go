@@ -18,7 +18,7 @@ import (
 	"sweep.dev/sweep/rundir"
 )
 
-// arguments are what the commands take besides flags, by their full names.
+// arguments returns what the commands take besides flags, by their full names.
 func arguments() map[string]source {
 	plans := first(files(".yaml", ".yml"))
 	return map[string]source{
@@ -51,7 +51,7 @@ func arguments() map[string]source {
 	}
 }
 
-// flagValues are the values of flags, by their names, or by those of the command and
+// flagValues returns the values of flags, by their names, or by those of the command and
 // the flag where commands differ.
 func flagValues() map[string]source {
 	kinds := make([]string, 0, 8)
@@ -102,7 +102,7 @@ func choice(list ...string) source {
 	}
 }
 
-// first is a source for the first argument alone.
+// first returns a source for the first argument alone.
 func first(s source) source {
 	return func(a *app, at cursor) []candidate {
 		if len(at.args) > 0 {
@@ -122,7 +122,7 @@ func either(sources ...source) source {
 	}
 }
 
-// listOf are the values of a list with commas, of which the last is completed.
+// listOf returns the values of a list with commas, of which the last is completed.
 func listOf(list ...string) source {
 	return func(_ *app, at cursor) []candidate {
 		before := at.part[:strings.LastIndex(at.part, ",")+1]
@@ -139,7 +139,7 @@ func listOf(list ...string) source {
 // mostEntries bounds the entries of a folder that are looked at.
 const mostEntries = 1000
 
-// files are those below the typed path that end in one of some suffixes, and folders:
+// files returns those below the typed path that end in one of some suffixes, and folders:
 // "" is any file, "/" folders alone.
 func files(suffixes ...string) source {
 	return func(a *app, at cursor) []candidate {
@@ -186,7 +186,7 @@ func readDir(folder string) ([]os.DirEntry, error) {
 	return entries, nil
 }
 
-// runDirs are the runs under runs/, the latest first, and folders that may be others.
+// runDirs returns the runs under runs/, the latest first, and folders that may be others.
 func runDirs(a *app, at cursor) []candidate {
 	var all []candidate
 	list, err := runsOf(runsFolder)
@@ -222,7 +222,7 @@ func dirThenCell(a *app, at cursor) []candidate {
 	return nil
 }
 
-// cellsOf are the ids of the cells of a run.
+// cellsOf returns the ids of the cells of a run.
 func cellsOf(dir string) []candidate {
 	run, _, err := openRun(dir)
 	if err != nil {
@@ -253,7 +253,7 @@ func axisNames(*app, cursor) []candidate {
 	return append(all, candidate{plan.LoadAxis, "Named loads of a plan with loads."})
 }
 
-// keys are the keys of a plan that --set can name.
+// keys returns the keys of a plan that --set can name.
 func keys(_ *app, at cursor) []candidate {
 	paths := planfile.KeyPaths()
 	var all []candidate
@@ -273,7 +273,7 @@ func keys(_ *app, at cursor) []candidate {
 // maxCompleted is how much of a plan is read for the names of its loads.
 const maxCompleted = 1 << 20
 
-// namedLoads are the names of loads that a key can be of: the one that is typed already,
+// namedLoads returns the names of loads that a key can be of: the one that is typed already,
 // or those of the plans on the line.
 func namedLoads(at cursor) []string {
 	if rest, ok := strings.CutPrefix(at.part, "loads."); ok {

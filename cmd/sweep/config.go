@@ -10,7 +10,7 @@ import (
 // configVar names another configuration file than the user's usual one.
 const configVar = "SWEEP_CONFIG"
 
-// configFile is the path of the user's configuration: what SWEEP_CONFIG says,
+// configFile returns the path of the user's configuration: what SWEEP_CONFIG says,
 // else sweep/config.yaml in the folder that the system has for that
 // (~/.config on Linux, ~/Library/Application Support on macOS); "" if there is
 // none. A file that SWEEP_CONFIG names must exist.

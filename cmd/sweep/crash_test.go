@@ -60,7 +60,7 @@ var elsewhere = map[effect.Point][]string{
 	effect.KillTool:        nil,
 }
 
-// outlives says whether only a run whose pods outlive it comes to a point (the drill is
+// outlives reports whether only a run whose pods outlive it comes to a point (the drill is
 // what kills it there), or only what follows a run.
 func outlives(p effect.Point) bool {
 	family, _, _ := strings.Cut(string(p), ".")
@@ -70,7 +70,7 @@ func outlives(p effect.Point) bool {
 
 var everyPhase = flag.Bool("every-phase", false, "kill before and after each fault point, not at one of the two")
 
-// phases are the sides of the nth fault point at which a run is killed: one of the
+// phases returns the sides of the nth fault point at which a run is killed: one of the
 // two by turns, since both would take a minute of two cores. task drill:full kills
 // at both.
 func phases(n int) []effect.Phase {
@@ -233,7 +233,7 @@ func undisturbed(t *testing.T) []string {
 	return calm.grid
 }
 
-// csvRows are the rows of a CSV file, the names of its columns first.
+// csvRows returns the rows of a CSV file, the names of its columns first.
 func csvRows(t *testing.T, path string) [][]string {
 	t.Helper()
 	f, err := os.Open(path)
@@ -248,7 +248,7 @@ func csvRows(t *testing.T, path string) [][]string {
 	return rows
 }
 
-// grid is what of cells.csv must not depend on what happened to the run.
+// grid returns what of cells.csv must not depend on what happened to the run.
 func grid(t *testing.T, out string) []string {
 	t.Helper()
 	rows := csvRows(t, filepath.Join(out, "cells.csv"))

@@ -19,7 +19,7 @@ type crew struct {
 	why   string // in words, for people
 }
 
-// crewOf is the crew for so many chunks a second; found is nil if nothing is known of the
+// crewOf returns the crew for so many chunks a second; found is nil if nothing is known of the
 // client. path is of the plan, for the command that finds out.
 func crewOf(found *calibrate.Result, chunks float64, pods bool, path string) crew {
 	command := "sweep doctor calibrate " + plaintext.Word(path)
@@ -44,7 +44,7 @@ func crewOf(found *calibrate.Result, chunks float64, pods bool, path string) cre
 	return crew{min(need, most), true, why}
 }
 
-// auto says whether a load of a deployment leaves the number of its clients to the
+// auto reports whether a load of a deployment leaves the number of its clients to the
 // calibration, and whether those are pods.
 func auto(d plan.Deployment) (auto, pods bool) {
 	for _, c := range d.Cells {
@@ -55,14 +55,14 @@ func auto(d plan.Deployment) (auto, pods bool) {
 	return auto, pods
 }
 
-// someClients says whether is holds for the clients of a load of some deployments.
+// someClients reports whether is holds for the clients of a load of some deployments.
 func someClients(deployments []plan.Deployment, is func(plan.Clients) bool) bool {
 	return slices.ContainsFunc(deployments, func(d plan.Deployment) bool {
 		return slices.ContainsFunc(d.Cells, func(c plan.Cell) bool { return is(c.Load.Clients) })
 	})
 }
 
-// crews is how many clients each deployment of a job has that leaves it to the calibration.
+// crews returns how many clients each deployment of a job has that leaves it to the calibration.
 // It says so, once for each number.
 func (a *app) crews(j *job) func(plan.Deployment) int {
 	numbers := map[string]int{}
@@ -89,7 +89,7 @@ func (a *app) crews(j *job) func(plan.Deployment) int {
 	return func(d plan.Deployment) int { return numbers[d.ID] }
 }
 
-// clientsText is what sweep plan says of the clients of a plan that names them.
+// clientsText returns what sweep plan says of the clients of a plan that names them.
 func (a *app) clientsText(p planned) string {
 	if !someClients(p.deployments, func(c plan.Clients) bool { return c.N != 0 }) {
 		return ""

@@ -12,7 +12,7 @@ import (
 	"sweep.dev/sweep/plan/planfile"
 )
 
-// calibratedFor is an undisturbed calibration of a machine with so many CPUs.
+// calibratedFor returns an undisturbed calibration of a machine with so many CPUs.
 func calibratedFor(cpus int, chunks float64, by string) *calibrate.Result {
 	r := calibratedAt(time.Now())
 	r.CPUs, r.ClientCPUs, r.Ceiling, r.Stall = cpus, 1, calibrate.Ceiling{Chunks: chunks, By: by}, 0

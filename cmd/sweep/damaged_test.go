@@ -20,7 +20,7 @@ type damage struct {
 	readers    bool                // every command reads it
 }
 
-// replaced is a damage that puts one text for the first of another.
+// replaced returns a damage that puts one text for the first of another.
 func replaced(old, now string) func([]byte) []byte {
 	return func(b []byte) []byte { return bytes.Replace(b, []byte(old), []byte(now), 1) }
 }
@@ -36,7 +36,7 @@ func rewritten(old, now string) func([]byte) []byte {
 	}
 }
 
-// instead is a damage that leaves one text alone.
+// instead returns a damage that leaves one text alone.
 func instead(text string) func([]byte) []byte { return func([]byte) []byte { return []byte(text) } }
 
 func damages(result string) []damage {

@@ -75,7 +75,7 @@ var shapes = []struct {
 	{regexp.MustCompile(`\s+`), " "},
 }
 
-// shapeOf is a line without what differs from run to run.
+// shapeOf returns a line without what differs from run to run.
 func shapeOf(line string) string {
 	for _, s := range shapes {
 		line = s.from.ReplaceAllString(line, s.to)

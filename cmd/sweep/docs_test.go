@@ -53,7 +53,7 @@ type block struct {
 
 func (b block) String() string { return fmt.Sprintf("%s:%d", b.page, b.line) }
 
-// docPages are the pages with their text, by their paths below the root.
+// docPages returns the pages with their text, by their paths below the root.
 func docPages(t *testing.T) map[string]string {
 	t.Helper()
 	paths, err := filepath.Glob("../../docs/*.md")
@@ -98,7 +98,7 @@ func blocksOf(page, text string) (list []block, bare []int) {
 	return list, bare
 }
 
-// commands are those of a block, with the lines that a \ or a | goes on to.
+// commands returns those of a block, with the lines that a \ or a | goes on to.
 func (b block) commands() (list []string) {
 	open := false
 	for _, line := range b.text {
@@ -121,7 +121,7 @@ func (b block) commands() (list []string) {
 	return list
 }
 
-// printed says whether a console block shows output.
+// printed reports whether a console block shows output.
 func (b block) printed() bool {
 	return len(b.text) > len(b.commands()) && slices.ContainsFunc(b.text, func(l string) bool { return !strings.HasPrefix(l, "$ ") && !strings.HasPrefix(l, "  ") && l != "" })
 }

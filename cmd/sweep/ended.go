@@ -109,14 +109,14 @@ func (a *app) ended(code int, next string) error {
 	return exitWith(code)
 }
 
-// isBudget says whether a run ended because it had used up what it may.
+// isBudget reports whether a run ended because it had used up what it may.
 func isBudget(cause error) bool {
 	return errors.Is(cause, executor.ErrMaxTime) || errors.Is(cause, budget.ErrMaxCost) || errors.Is(cause, budget.ErrLifetime)
 }
 
 func (a *app) next(command string) { fmt.Fprintf(a.err, "next: %s\n", command) }
 
-// count is how many trials of a run have no numbers to use.
+// count returns how many trials of a run have no numbers to use.
 func count(run *report.Run) (failed, invalid int) {
 	for _, o := range unchosen(run) {
 		switch o.Row[col.Status] {
@@ -131,7 +131,7 @@ func count(run *report.Run) (failed, invalid int) {
 	return failed, invalid
 }
 
-// objectives are how many of severity fail the cells of a run do not meet, by why. Strictly,
+// objectives returns how many of severity fail the cells of a run do not meet, by why. Strictly,
 // one that passes by too few requests is undecided.
 func objectives(run *report.Run, strict bool) (missed, undecided, unchecked int) {
 	for _, cell := range objective.OfCells(unchosen(run)) {

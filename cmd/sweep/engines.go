@@ -63,7 +63,7 @@ checked as a profile of an engine, and every fault is printed with its line.
 	}
 }
 
-// isProfileFile says whether an argument is a file and no engine's name.
+// isProfileFile reports whether an argument is a file and no engine's name.
 func isProfileFile(name string) bool {
 	return strings.ContainsRune(name, filepath.Separator) || slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name))
 }
@@ -90,7 +90,7 @@ func addProfile(set *engine.Set, file string) (*engine.Profile, error) {
 	return nil, errors.Join(errs...)
 }
 
-// rolesOf are the names of the roles that sweep starts of an engine.
+// rolesOf returns the names of the roles that sweep starts of an engine.
 func rolesOf(p *engine.Profile) []string {
 	roles := []string{}
 	for _, r := range p.Roles {
@@ -99,7 +99,7 @@ func rolesOf(p *engine.Profile) []string {
 	return roles
 }
 
-// noEngine is the usage error of a name that no engine has.
+// noEngine returns the usage error of a name that no engine has.
 func noEngine(name string) error {
 	return &usage{fmt.Errorf("no engine %q (see: sweep list engines)", name)}
 }
@@ -225,7 +225,7 @@ func (w *explainer) section(title string) {
 	w.say("%s", title)
 }
 
-// example is where the roles of a deployment could be.
+// example returns where the roles of a deployment could be.
 func example(p *engine.Profile) map[string][]engine.Address {
 	peers := make(map[string][]engine.Address)
 	for _, r := range p.Roles {
@@ -473,7 +473,7 @@ func quotedEach(texts []string) []string {
 	return out
 }
 
-// seriesText is one way to find a quantity, in a line.
+// seriesText returns one way to find a quantity, in a line.
 func seriesText(s engine.Series) string {
 	var b strings.Builder
 	b.WriteString(s.Name)

@@ -16,7 +16,7 @@ import (
 	"sweep.dev/sweep/plan/planfile"
 )
 
-// hunt is a plan with one search, of a model on some devices.
+// hunt returns a plan with one search, of a model on some devices.
 func hunt(model string, devices int) string {
 	return fmt.Sprintf("version: 1\nname: x\nmodel: %s\nmatrix: {engine: vllm, gpu: l4}\nbackend: sim\nload: {requests: 40, max_tokens: 4, prompts: {input_tokens: 20}}\n"+
 		"find: {axis: request_rate, from: 1, to: 8, within: 50%%, devices: %d, objectives: {a: p50_ttft_ms < 100}}\ncollect: [gpu]\n", model, devices)
@@ -90,7 +90,7 @@ func TestEstimateLeft_search(t *testing.T) {
 			got  estimated
 		}
 		states := map[string]*left{} // by what has ended
-		step := 3 // of which nothing can be said of the mean
+		step := 3                    // of which nothing can be said of the mean
 		if slow.Tests {
 			step = 1
 		}

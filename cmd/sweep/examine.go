@@ -13,7 +13,7 @@ import (
 	"sweep.dev/sweep/internal/plaintext"
 )
 
-// examined is what the doctor finds of rented pods: one line for the ledger, and
+// examined returns what the doctor finds of rented pods: one line for the ledger, and
 // one or two for each provider that could be asked without a plan. No line
 // shows a key: it is in no error of a backend.
 func (a *app) examined(ctx context.Context) ([]symptom, error) {
@@ -31,7 +31,7 @@ func (a *app) examined(ctx context.Context) ([]symptom, error) {
 	return all, nil
 }
 
-// ledger says whether what is rented can be written down.
+// ledger reports whether what is rented can be written down.
 func ledger(inv *rented.Inventory) symptom {
 	s := symptom{Check: "ledger", State: "ok"}
 	switch {
@@ -105,7 +105,7 @@ func accountWords(a backends.Account) []string {
 	return parts
 }
 
-// leftovers are pods of ours that sweep gc would end.
+// leftovers returns pods of ours that sweep gc would end.
 func leftovers(inv *rented.Inventory, at *rented.Provider) (symptom, bool) {
 	n, rate := 0, 0.0
 	for _, d := range inv.Decide(rented.Scope{Now: time.Now(), Owner: owner()}) {

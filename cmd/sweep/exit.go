@@ -52,7 +52,7 @@ var exitDocs = []struct {
 	{exitTerm, "terminated", "terminated, and cleanly torn down"},
 }
 
-// exitName is an exit code in a few words.
+// exitName returns an exit code in a few words.
 func exitName(code int) string {
 	for _, e := range exitDocs {
 		if e.code == code {
@@ -62,7 +62,7 @@ func exitName(code int) string {
 	return "unknown"
 }
 
-// exitHelp is the end of every help text: the codes that a command can have,
+// exitHelp returns the end of every help text: the codes that a command can have,
 // or all of them.
 func exitHelp(codes ...int) string {
 	var b strings.Builder
@@ -162,7 +162,7 @@ func exitCode(err error) int {
 	return exitInternal
 }
 
-// codesIn are the exit codes of the errors in a tree that have one.
+// codesIn returns the exit codes of the errors in a tree that have one.
 func codesIn(err error) (codes []int) {
 	switch e := err.(type) { //nolint:errorlint // the tree is walked
 	case *statusError:
@@ -218,7 +218,7 @@ func interrupted(ctx context.Context) error {
 	return exitWith(exitInt)
 }
 
-// signalCode is the exit code of a run that a signal ended. A terminal that
+// signalCode returns the exit code of a run that a signal ended. A terminal that
 // went away (SIGHUP) asks for the same as SIGTERM.
 func signalCode(s syscall.Signal) int {
 	if s == syscall.SIGINT {

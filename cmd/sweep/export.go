@@ -51,7 +51,7 @@ counted. The formats are:
 	}
 }
 
-// exportFormats are the names of all formats.
+// exportFormats returns the names of all formats.
 func exportFormats() []string {
 	var names []string
 	for _, f := range export.Formats() {

@@ -159,7 +159,7 @@ validity: {max_moved: `+moved+`, max_steal: 1, max_drift: 100}
 	return cmd
 }
 
-// busy says whether the server of a run computes two requests at once, and has given
+// busy reports whether the server of a run computes two requests at once, and has given
 // more tokens than the short completions before a load have.
 func busy(out string) bool {
 	logs, _ := filepath.Glob(filepath.Join(out, "deployments", "*", "l01", "server-0.log")) // the pattern is good

@@ -121,7 +121,7 @@ func pull(ctx context.Context, s fetch.Source, folder string, o fetch.Options) (
 	return got, left, err
 }
 
-// bytesOf is a number of bytes.
+// bytesOf returns a number of bytes.
 func bytesOf(text string) (int64, error) {
 	number, shift := text, 0
 	for i, unit := range []string{"Ki", "Mi", "Gi", "Ti"} {
@@ -136,7 +136,7 @@ func bytesOf(text string) (int64, error) {
 	return n << shift, nil
 }
 
-// filesCommand is what sweep night fetch runs in its pod.
+// filesCommand returns what sweep night fetch runs in its pod.
 func (a *app) filesCommand() *cli.Command {
 	serve := func(name string, do func(context.Context, *cli.Command) error, flags ...cli.Flag) *cli.Command {
 		return &cli.Command{Name: name, Flags: flags, OnUsageError: usageError, Action: do}

@@ -11,7 +11,7 @@ import (
 	"sweep.dev/sweep/result/summary"
 )
 
-// fewest is the cell of a plan that sends the fewest requests over all of its trials, of
+// fewest returns the cell of a plan that sends the fewest requests over all of its trials, of
 // those that an objective is for, and how many; ok is false if all cells are ended by time, of which that is not known.
 func fewest(p *plan.Plan, s plan.SLO) (cell plan.Cell, requests int, ok bool) {
 	requests = math.MaxInt
@@ -23,7 +23,7 @@ func fewest(p *plan.Plan, s plan.SLO) (cell plan.Cell, requests int, ok bool) {
 	return cell, requests, ok
 }
 
-// requestsKey is the key of the plan that says how many requests a cell has.
+// requestsKey returns the key of the plan that says how many requests a cell has.
 func requestsKey(c plan.Cell) string {
 	if name := c.LoadName(); name != "" {
 		return "loads." + name + ".requests"
@@ -31,7 +31,7 @@ func requestsKey(c plan.Cell) string {
 	return "load.requests"
 }
 
-// needs is how many requests the percentiles of an objective need at least, and the column
+// needs returns how many requests the percentiles of an objective need at least, and the column
 // of the one that needs most; 0 if it reads none.
 func needs(s plan.SLO) (requests int, column string) {
 	for _, name := range s.Reads() {
@@ -67,7 +67,7 @@ func (a *app) warnOfLimits(path string, p *plan.Plan) {
 	}
 }
 
-// sampleAdvice is the number of requests that is enough for the percentiles of the plan's
+// sampleAdvice returns the number of requests that is enough for the percentiles of the plan's
 // objectives, in words; "" if the plan sends that many. Above the least there is a fifth,
 // or a request for each of the concurrency: those in flight at the ends do not count.
 func sampleAdvice(p *plan.Plan) string {
@@ -94,7 +94,7 @@ func sampleAdvice(p *plan.Plan) string {
 	return fmt.Sprintf("%s needs %s, the plan sends %d%s: %s: %d", percentile, humanize.Plural(need, "request"), least, at, requestsKey(cell), (each+9)/10*10)
 }
 
-// quantileOf is the quantile in the name of a column of a latency: 0.95 of
+// quantileOf returns the quantile in the name of a column of a latency: 0.95 of
 // p95_ttft_ms.
 func quantileOf(name string) (float64, bool) {
 	head, _, found := strings.Cut(name, "_")

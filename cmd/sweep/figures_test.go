@@ -140,7 +140,7 @@ func attemptOf(row result.Row) attemptID {
 	return attemptID{row["cell_id"].(string), row["trial"].(int64), row["attempt"].(int64)}
 }
 
-// figures are the columns that follow from one attempt's rows; nil is null. The
+// figures returns the columns that follow from one attempt's rows; nil is null. The
 // simulated engine tells the tokens of each chunk or puts one in each.
 func figures(requests []store.Request, open bool) map[string]any {
 	var measured, completed []store.Request
@@ -227,7 +227,7 @@ func figures(requests []store.Request, open bool) map[string]any {
 	return out
 }
 
-// describe are the eight statistics, by their textbook definitions.
+// describe returns the eight statistics, by their textbook definitions.
 func describe(v []float64) map[string]any {
 	names := []string{"mean", "std", "min", "p50", "p90", "p95", "p99", "max"}
 	out := map[string]any{}

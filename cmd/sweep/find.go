@@ -19,7 +19,7 @@ import (
 
 // This file is what commands know of the searches of a plan (find).
 
-// searchesOf are the searches over some cells of a plan, as a run directory keeps them.
+// searchesOf returns the searches over some cells of a plan, as a run directory keeps them.
 func searchesOf(p *plan.Plan, cells []plan.Cell) []report.Search {
 	var out []report.Search
 	for _, s := range executor.Searches(p, cells) {
@@ -36,7 +36,7 @@ func searchesOf(p *plan.Plan, cells []plan.Cell) []report.Search {
 	return out
 }
 
-// others are the axes of a cell but for the one that is searched, in words.
+// others returns the axes of a cell but for the one that is searched, in words.
 func others(p *plan.Plan, c plan.Cell) string {
 	var words []string
 	for _, s := range c.Settings {
@@ -74,7 +74,7 @@ func (d doneSoFar) of(s executor.Search) soFar {
 	return d(s)
 }
 
-// estimateSearch is what is left of a search after what is done: the mean over all
+// estimateSearch returns what is left of a search after what is done: the mean over all
 // capacities that this leaves open, and the most that it takes if each level needs all trials
 // that it may have, of the least, the middle and the greatest capacity.
 func estimateSearch(s executor.Search, done soFar, scale float64) (e searchEstimate) {
@@ -87,7 +87,7 @@ func estimateSearch(s executor.Search, done soFar, scale float64) (e searchEstim
 	return e
 }
 
-// expectedSearch is the mean of it over the capacities alone, with the greatest of them as the most.
+// expectedSearch returns the mean of it over the capacities alone, with the greatest of them as the most.
 func expectedSearch(s executor.Search, done soFar, scale float64) (e searchEstimate) {
 	sum := 0
 	low, high := search.Edges(s.Settings, done.outcomes)
@@ -108,7 +108,7 @@ type searching struct {
 	scale    float64
 }
 
-// searchingFor is that of a deployment as the journal has it.
+// searchingFor returns that of a deployment as the journal has it.
 func (j *job) searchingFor(d plan.Deployment) *searching {
 	s := &searching{all: executor.Searches(j.plan, d.Cells), scale: j.plugins.traits().scale}
 	for _, one := range s.all {
@@ -122,7 +122,7 @@ func (j *job) searchingFor(d plan.Deployment) *searching {
 	return s
 }
 
-// replay is what of a search has ended, and its next trial; ok is false if there is none.
+// replay returns what of a search has ended, and its next trial; ok is false if there is none.
 func (s *searching) replay(i int) (done []search.Outcome, next search.Probe, ok bool) {
 	return search.Replay(s.all[i].Settings, func(p search.Probe) (search.Outcome, bool) {
 		o, ended := s.outcomes[i][s.all[i].Key(p)]
@@ -139,7 +139,7 @@ func (s *searching) ended(key rundir.Key, o *result.Outcome) {
 	}
 }
 
-// longer is a trial as long as its search asks for it; a deployment without one has none that is
+// longer returns a trial as long as its search asks for it; a deployment without one has none that is
 // longer.
 func (s *searching) longer(key rundir.Key, e *expected) *expected {
 	if s == nil {
@@ -153,7 +153,7 @@ func (s *searching) longer(key rundir.Key, e *expected) *expected {
 	return e
 }
 
-// left is how many trials there are in all after some that are done, and how many seconds what is
+// left returns how many trials there are in all after some that are done, and how many seconds what is
 // left of them takes: that of the middle capacity of those that are still possible.
 func (s *searching) left(done int) (total int, seconds float64) {
 	total = done
@@ -169,7 +169,7 @@ func (s *searching) left(done int) (total int, seconds float64) {
 	return max(1, total), seconds
 }
 
-// left is how many trials of a search are left, and how long they take, if its server keeps every
+// left returns how many trials of a search are left, and how long they take, if its server keeps every
 // objective below an edge.
 func (d soFar) left(s executor.Search, edge int, hard bool, scale float64) (n int, took time.Duration) {
 	for _, p := range search.RehearseFrom(s.Settings, d.outcomes, s.Server(edge, hard)) {
@@ -180,7 +180,7 @@ func (d soFar) left(s executor.Search, edge int, hard bool, scale float64) (n in
 	return n, took
 }
 
-// estimateSearches is the sum over the searches of a deployment.
+// estimateSearches returns the sum over the searches of a deployment.
 func estimateSearches(p *plan.Plan, d plan.Deployment, done doneSoFar, scale float64) (e searchEstimate) {
 	for _, s := range executor.Searches(p, d.Cells) {
 		one := estimateSearch(s, done.of(s), scale)
@@ -189,7 +189,7 @@ func estimateSearches(p *plan.Plan, d plan.Deployment, done doneSoFar, scale flo
 	return e
 }
 
-// searching are the cells of the searches that have not ended, by their ids.
+// searching returns the cells of the searches that have not ended, by their ids.
 func (j *job) searching(cells []plan.Cell) map[string]bool {
 	open := map[string]bool{}
 	for _, s := range executor.Searches(j.plan, cells) {
@@ -201,7 +201,7 @@ func (j *job) searching(cells []plan.Cell) map[string]bool {
 	return open
 }
 
-// replay is what of a search has ended, and whether more of it is left.
+// replay returns what of a search has ended, and whether more of it is left.
 func (j *job) replay(s executor.Search) (done []search.Outcome, more bool) {
 	done, _, more = search.Replay(s.Settings, func(p search.Probe) (search.Outcome, bool) {
 		key := s.Key(p)
@@ -217,7 +217,7 @@ func (j *job) replay(s executor.Search) (done []search.Outcome, more bool) {
 	return done, more
 }
 
-// done is what of a search has ended.
+// done returns what of a search has ended.
 func (j *job) done(s executor.Search) soFar {
 	done, _ := j.replay(s)
 	return soFar{done, func(p search.Probe) bool {
@@ -244,7 +244,7 @@ func (a *app) quoteSearches(ctx context.Context, j job) error {
 	return nil
 }
 
-// hunted are the deployments with searches that have not ended.
+// hunted returns the deployments with searches that have not ended.
 func (j *job) hunted() ([]plan.Deployment, error) {
 	all, err := selected(j.plan, j.only)
 	if err != nil {
@@ -329,7 +329,7 @@ func (p planned) confidences(servers []server) string {
 	return "by find.confidence: " + strings.Join(parts, ", ")
 }
 
-// searchExit is how the searches of a run ended: the exit code.
+// searchExit returns how the searches of a run ended: the exit code.
 func searchExit(run *report.Run, strict bool) int {
 	code := exitOK
 	worse := func(c int) {
@@ -354,7 +354,7 @@ func searchExit(run *report.Run, strict bool) int {
 	return code
 }
 
-// unchosen are the trials of a run whose plan has no search, which count by themselves. A
+// unchosen returns the trials of a run whose plan has no search, which count by themselves. A
 // search repeats those that are INVALID, and a server that fails under a load is an answer.
 func unchosen(run *report.Run) []*result.Outcome {
 	if len(run.Resolved.Searches) > 0 {

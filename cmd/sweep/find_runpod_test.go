@@ -18,7 +18,7 @@ var rentFindPlan = strings.NewReplacer(
 	"name: rent", "name: hunt", "concurrency: [1, 2], ", "", "requests: 4,", "requests: 40,",
 ).Replace(rentPlan) + "find: {axis: request_rate, from: 20, to: 40, within: 50%, confidence: 90%, objectives: {always: p50_ttft_ms < 60000}}\n"
 
-// leftQuote is what a command says before it rents: the dollars of its quote, and those and the
+// leftQuote returns what a command says before it rents: the dollars of its quote, and those and the
 // seconds that the table of its searches has in all.
 func leftQuote(t *testing.T, r ran) (usd, rows, seconds float64) {
 	t.Helper()

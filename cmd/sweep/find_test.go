@@ -38,7 +38,7 @@ validity: {max_moved: 1000, max_steal: 1, max_drift: 100}
 collect: [{prom: {interval: 200ms}}]
 `
 
-// answered is what a run has found. How many trials that took is up to a busy machine, on
+// answered returns what a run has found. How many trials that took is up to a busy machine, on
 // which some may be INVALID and repeated.
 func answered(t *testing.T, out string) []string {
 	t.Helper()
@@ -215,7 +215,7 @@ func TestFind_devices(t *testing.T) {
 	}
 }
 
-// cards are the devices that the answers of a run rest on, sorted.
+// cards returns the devices that the answers of a run rest on, sorted.
 func cards(t *testing.T, out string) (ids []string) {
 	t.Helper()
 	rows := csvRows(t, filepath.Join(out, "capacity.csv"))

@@ -55,7 +55,7 @@ func (a *app) teller(ctx context.Context, c *cli.Command, p *plan.Plan) (func(no
 	}, nil
 }
 
-// finished is how a run ended, for a webhook. run is nil if there are no tables.
+// finished returns how a run ended, for a webhook. run is nil if there are no tables.
 func finished(j job, code int, run *report.Run, rep executor.Report) notify.Ended {
 	m := j.state.Manifest
 	e := notify.Ended{

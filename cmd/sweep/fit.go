@@ -106,7 +106,7 @@ func (a *app) fit(c *cli.Command, dir string) error {
 	})
 }
 
-// measuredOf are the cells of a run with a VALID trial, which must be of one kind of
+// measuredOf returns the cells of a run with a VALID trial, which must be of one kind of
 // server.
 func measuredOf(run *report.Run, p *plan.Plan, only, model string) (*measuredServer, error) {
 	keep := func(plan.Cell) (bool, error) { return true, nil }
@@ -160,7 +160,7 @@ func measuredOf(run *report.Run, p *plan.Plan, only, model string) (*measuredSer
 	return m, nil
 }
 
-// fitCell is a cell as a fit wants it.
+// fitCell returns a cell as a fit wants it.
 func fitCell(run *report.Run, t report.Trial, cell plan.Cell, model string) (fit.Cell, error) {
 	s := cell.Server
 	args := make(map[string]any, len(s.Args))
@@ -246,7 +246,7 @@ func fitText(page *draw.Document, m *measuredServer, got *fit.Result) {
 	page.Rows(rows...)
 }
 
-// figureOf is a short time in words.
+// figureOf returns a short time in words.
 func figureOf(d time.Duration) string {
 	return humanize.Figure(float64(d)/float64(time.Millisecond)) + " ms"
 }

@@ -44,7 +44,7 @@ func (l *lane) String() string {
 	return "[" + marks.String() + "]"
 }
 
-// frame is what a terminal shows of a run at one moment: a line for each deployment at
+// frame returns what a terminal shows of a run at one moment: a line for each deployment at
 // work, and one for money and time. It is a pure function of the view, but for the
 // countdown, which remembers what it has said.
 func (v *view) frame(now time.Time, width int) []string {
@@ -80,7 +80,7 @@ func (v *view) frame(now time.Time, width int) []string {
 	return lines
 }
 
-// shorten is a label with the short forms of its axes, which commands take too:
+// shorten returns a label with the short forms of its axes, which commands take too:
 // c=8 for concurrency=8.
 func shorten(label string) string {
 	names, forms := axes.Shorts()
@@ -122,7 +122,7 @@ func squeeze(lead, server, label string, details []string, width int) string {
 	return join()
 }
 
-// spent is what a run costs, beside its bound.
+// spent returns what a run costs, beside its bound.
 func spent(s event.Spending) string {
 	text := fmt.Sprintf("%s $%.2f/h, $%.2f", humanize.Plural(s.Pods, "pod"), s.USDPerHour, s.USD)
 	if s.MaxUSD > 0 {
@@ -150,7 +150,7 @@ const (
 // because notes why the time may grow.
 func (c *countdown) because(cause string) { c.cause = cause }
 
-// show is the time in words: "11m05s to go". If it grew by more than a fifth, or for a
+// show returns the time in words: "11m05s to go". If it grew by more than a fifth, or for a
 // reason that is known, it says by how much and why.
 func (c *countdown) show(eta time.Duration, now time.Time) string {
 	grown := eta - c.shown

@@ -78,7 +78,7 @@ func metricFlag(usage string, standard []string) cli.Flag {
 	return &cli.StringSliceFlag{Name: "metric", Usage: usage, DefaultText: strings.Join(standard, ", ")}
 }
 
-// metricNames are the columns of which a history keeps figures.
+// metricNames returns the columns of which a history keeps figures.
 func metricNames() (names []string) {
 	for _, m := range metric.Kept() {
 		names = append(names, m.Column)
@@ -95,7 +95,7 @@ func gatedNames() (names []string) {
 	return names
 }
 
-// metricsAsked are those of --metric, or those that are gated.
+// metricsAsked returns those of --metric, or those that are gated.
 func metricsAsked(c *cli.Command) ([]metric.Metric, error) {
 	names := c.StringSlice("metric")
 	if len(names) == 0 {
@@ -157,7 +157,7 @@ func (a *app) gate(ctx context.Context, c *cli.Command, dir string) error {
 	return exitWith(code)
 }
 
-// gateQuestion is what the command line asks, of no run yet.
+// gateQuestion returns what the command line asks, of no run yet.
 func (a *app) gateQuestion(c *cli.Command) (q nightly.Question, err error) {
 	if q.Metrics, err = metricsAsked(c); err != nil {
 		return q, err
@@ -174,7 +174,7 @@ func (a *app) gateQuestion(c *cli.Command) (q nightly.Question, err error) {
 	return q, err
 }
 
-// nightNoise is how far nights with so many trials are apart, as a noise file says; nil
+// nightNoise returns how far nights with so many trials are apart, as a noise file says; nil
 // if it does not.
 func nightNoise(f *noise.File, cell, column string, trials int) *gate.Noise {
 	s, ok := f.Find(cell, column)
@@ -202,7 +202,7 @@ func (a *app) judge(c *cli.Command, run *report.Run, q nightly.Question) (*night
 	return board, nightly.Holes(run, history.Nights(run)), nil
 }
 
-// gateCode is the exit code of a board. With missing, cells that nothing is known of do not
+// gateCode returns the exit code of a board. With missing, cells that nothing is known of do not
 // count.
 func gateCode(b *nightly.Board, holes []string, strict, missing bool) int {
 	count := b.Count()

@@ -161,7 +161,7 @@ func (d duePods) end(ctx context.Context, inv *rented.Inventory) {
 	}
 }
 
-// agreed says whether to end what is due; asked is false without a terminal to
+// agreed reports whether to end what is due; asked is false without a terminal to
 // ask on.
 func (a *app) agreed(c *cli.Command, due int) (yes, asked bool) {
 	if due == 0 || c.Bool("dry-run") {

@@ -34,7 +34,7 @@ func newAccount(t *testing.T) *runpodAccount {
 	return accountOf(t, podtest.Image{Pattern: "**", Cmd: []string{"sleep", "600"}})
 }
 
-// accountOf is an account whose pods run these images.
+// accountOf returns an account whose pods run these images.
 func accountOf(t *testing.T, images ...podtest.Image) *runpodAccount {
 	t.Helper()
 	e, err := runpodtest.New(runpodtest.Options{Key: "rpa_CANARY0123456789", Images: images})

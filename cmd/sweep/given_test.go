@@ -115,7 +115,7 @@ func (s *givenServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// remember is the prefix cache: how many words of a text were known from its
+// remember returns the prefix cache: how many words of a text were known from its
 // beginning on.
 func (s *givenServer) remember(text string) (cached int) {
 	s.mu.Lock()
@@ -163,7 +163,7 @@ func (s *givenServer) upgrade(version string) {
 	s.version = version
 }
 
-// got is everything that was asked until now.
+// got returns everything that was asked until now.
 func (s *givenServer) got() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 // texts, a func() int.
 const helpWidth = "help width"
 
-// textWidth is the columns of a text that only people read: the terminal's, and 80 if
+// textWidth returns the columns of a text that only people read: the terminal's, and 80 if
 // there is none.
 func (a *app) textWidth() int {
 	if a.outTTY {
@@ -114,7 +114,7 @@ func helpText(text string, width int) string {
 	return strings.Join(out, "\n")
 }
 
-// helpOption is the row of a flag: its names, the short one first, and its usage.
+// helpOption returns the row of a flag: its names, the short one first, and its usage.
 func helpOption(f cli.Flag) []string {
 	head, usage, _ := strings.Cut(f.String(), "\t")
 	head, _, repeated := strings.Cut(head, " [ ")

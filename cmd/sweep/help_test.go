@@ -11,7 +11,7 @@ import (
 	"github.com/urfave/cli/v3"
 )
 
-// helpOf is what a command prints with --help on a terminal of a width, 0 for a pipe.
+// helpOf returns what a command prints with --help on a terminal of a width, 0 for a pipe.
 func helpOf(t *testing.T, width int, path ...string) string {
 	t.Helper()
 	var out bytes.Buffer

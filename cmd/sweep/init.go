@@ -22,7 +22,7 @@ var templates embed.FS
 // initPoint is that of the new plan: it has no fault points of its own.
 const initPoint effect.Point = "init.plan"
 
-// templateNames are the plans that init can begin with.
+// templateNames returns the plans that init can begin with.
 func templateNames() ([]string, error) {
 	entries, err := templates.ReadDir("templates")
 	if err != nil {
@@ -76,7 +76,7 @@ for its model and engine, as sweep bench does, and nothing is measured.
 	}
 }
 
-// firstPlan is the text of a template, or a plan of the server that --from names.
+// firstPlan returns the text of a template, or a plan of the server that --from names.
 func (a *app) firstPlan(ctx context.Context, c *cli.Command) (string, error) {
 	if target := c.String("from"); target != "" {
 		if c.IsSet("template") {
@@ -99,7 +99,7 @@ func (a *app) firstPlan(ctx context.Context, c *cli.Command) (string, error) {
 // modeline lets an editor check a plan.
 const modeline = "# yaml-language-server: $schema=plan.schema.json\n# The line above lets an editor check this plan: sweep list schema > plan.schema.json\n#\n"
 
-// planFrom is the plan that sweep bench would run, with an objective to edit.
+// planFrom returns the plan that sweep bench would run, with an objective to edit.
 func (a *app) planFrom(ctx context.Context, c *cli.Command, target string) (string, error) {
 	u, err := serverURL(c, target)
 	if err != nil {

@@ -128,7 +128,7 @@ func printJudged(out io.Writer, f judgedFile) error {
 	return nil
 }
 
-// grouped are the reasons not to use figures, each once, with the figures.
+// grouped returns the reasons not to use figures, each once, with the figures.
 func grouped(bad []published.BadFigure) (groups [][2]string) {
 	for _, b := range bad {
 		codes := strings.Join(b.Codes, ", ")

@@ -29,7 +29,7 @@ func keyFlags() []cli.Flag {
 	}
 }
 
-// keyOf is the API key that the flags name; "" without a flag. Its errors hold
+// keyOf returns the API key that the flags name; "" without a flag. Its errors hold
 // nothing of the key.
 func (a *app) keyOf(c *cli.Command) (string, error) {
 	name, file := c.String("key-env"), c.String("key-file")

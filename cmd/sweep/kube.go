@@ -17,7 +17,7 @@ func kubeContextFlag() cli.Flag {
 	return &cli.StringFlag{Name: "kube-context", Usage: "use this `CONTEXT` of the kubeconfig; default: the current one"}
 }
 
-// kubeAPI is the cluster of --kube-context.
+// kubeAPI returns the cluster of --kube-context.
 func (a *app) kubeAPI(c *cli.Command) (*kubeapi.Client, error) {
 	files, _ := a.env("KUBECONFIG")
 	api, err := kubeapi.Connect(kubeapi.Config{Kubeconfig: files, Context: c.String("kube-context")})
@@ -27,7 +27,7 @@ func (a *app) kubeAPI(c *cli.Command) (*kubeapi.Client, error) {
 	return api, nil
 }
 
-// kubeName is what --kube says: a namespace, and the name of a stack or "".
+// kubeName returns what --kube says: a namespace, and the name of a stack or "".
 func kubeName(c *cli.Command) (namespace, name string, err error) {
 	if c.Args().Present() {
 		return "", "", &usage{fmt.Errorf("--kube asks the cluster alone: leave out %q", c.Args().First())}
@@ -52,7 +52,7 @@ func (a *app) kubeStack(ctx context.Context, c *cli.Command) (*kubeapi.Client, *
 	return api, s, refusedByKube(err, "probe", namespace)
 }
 
-// refusedByKube is an error with what to do if the user lacks a right that a command needs.
+// refusedByKube returns an error with what to do if the user lacks a right that a command needs.
 func refusedByKube(err error, command, namespace string) error {
 	if _, denied := errors.AsType[*kubeapi.Denied](err); denied {
 		return &statusError{exitProvider, &hinted{err, "ask for the Role that sweep " + command + " --kube " + plaintext.Word(namespace) + " --print-role prints"}}

@@ -6,7 +6,7 @@ import (
 	"github.com/urfave/cli/v3"
 )
 
-// listCommand is what sweep knows without a run: each of its lists is a command below.
+// listCommand returns what sweep knows without a run: each of its lists is a command below.
 func (a *app) listCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "list",
@@ -21,7 +21,7 @@ func (a *app) listCommand() *cli.Command {
 	}
 }
 
-// onlyBelow is the action of a command that has commands below it and does nothing itself.
+// onlyBelow acts for a command that has commands below it and does nothing itself.
 func onlyBelow(_ context.Context, c *cli.Command) error {
 	if name := c.Args().First(); name != "" {
 		return unknownCommand(c, name)

@@ -215,7 +215,7 @@ func (a *app) follow(ctx context.Context, dir string) (err error) {
 	}
 }
 
-// newestLog is the log that was begun last; "" for none.
+// newestLog returns the log that was begun last; "" for none.
 func newestLog(dir string) (string, error) {
 	paths, err := launchLogs(dir)
 	if err != nil {

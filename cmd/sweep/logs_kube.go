@@ -117,7 +117,7 @@ func (a *app) stackLogs(ctx context.Context, c *cli.Command, since time.Duration
 // engineOfStack are the engines whose roles a kind of stack has.
 var engineOfStack = map[string]string{"llm-d": "llm-d", "kserve": "llm-d", "dynamo": "dynamo-disagg"}
 
-// logEngine is the profile whose patterns are used.
+// logEngine returns the profile whose patterns are used.
 func logEngine(name string) (*engine.Profile, error) {
 	p, ok := engine.Lookup(name)
 	if !ok {
@@ -126,7 +126,7 @@ func logEngine(name string) (*engine.Profile, error) {
 	return p, nil
 }
 
-// sinceFlag is the time that --since says.
+// sinceFlag returns the time that --since says.
 func sinceFlag(text string, byDefault time.Duration, now time.Time) (time.Time, error) {
 	switch text {
 	case "all":
@@ -171,7 +171,7 @@ func (s *stackLogs) choose(roles []string) error {
 	return nil
 }
 
-// all are the containers that the stack has now.
+// all returns the containers that the stack has now.
 func (s *stackLogs) all() (list []*logs.Container) {
 	for i := range s.stack.Roles {
 		r := &s.stack.Roles[i]
@@ -184,7 +184,7 @@ func (s *stackLogs) all() (list []*logs.Container) {
 	return list
 }
 
-// wanted are those of them whose logs are read.
+// wanted returns those of them whose logs are read.
 func (s *stackLogs) wanted() []*logs.Container {
 	return slices.DeleteFunc(s.all(), func(c *logs.Container) bool { return s.options.Want != nil && !s.options.Want(c) })
 }

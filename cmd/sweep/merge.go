@@ -94,7 +94,7 @@ func (a *app) merge(ctx context.Context, c *cli.Command, dirs []string, out stri
 	return nil
 }
 
-// planOf is the plan of a run directory, as it was run.
+// planOf returns the plan of a run directory, as it was run.
 func (a *app) planOf(dir string, m rundir.Manifest) (*plan.Plan, error) {
 	var text []byte
 	if err := rundir.ReadFile(dir, layout.Plan, func(b []byte) error { text = b; return nil }); err != nil {
@@ -106,7 +106,7 @@ func (a *app) planOf(dir string, m rundir.Manifest) (*plan.Plan, error) {
 	})
 }
 
-// tables are those that the plan of a run asks for, or all if the plan cannot be read
+// tables returns those that the plan of a run asks for, or all if the plan cannot be read
 // here, as its files are on another machine.
 func (a *app) tables(dir string, m rundir.Manifest, set *merge.Set) (list []sinks.Sink) {
 	p, err := a.planOf(dir, m)

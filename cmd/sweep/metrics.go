@@ -83,7 +83,7 @@ since they were last read.
 	}
 }
 
-// metricsProfiles are the profiles that a body is held against.
+// metricsProfiles returns the profiles that a body is held against.
 func metricsProfiles(c *cli.Command) ([]*engine.Profile, error) {
 	var set engine.Set
 	for _, file := range c.StringSlice("engine-file") {
@@ -215,7 +215,7 @@ func (m *metricsAsker) ask(ctx context.Context, profiles []*engine.Profile) (pro
 	}}
 }
 
-// metricsPaths are the paths at which the profiles have metrics, each once.
+// metricsPaths returns the paths at which the profiles have metrics, each once.
 func metricsPaths(profiles []*engine.Profile) []string {
 	var first, fallback []string
 	for _, p := range profiles {

@@ -24,7 +24,7 @@ import (
 	"sweep.dev/sweep/rundir"
 )
 
-// nightCommand is all that is of nights.
+// nightCommand returns all that is of nights.
 func (a *app) nightCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "night",
@@ -82,7 +82,7 @@ name it one is at work at any time. A night that loses it stops (exit 3).
 	}
 }
 
-// waitFlag is how long a night waits for its pool.
+// waitFlag returns how long a night waits for its pool.
 func waitFlag() cli.Flag {
 	return &cli.DurationFlag{Name: "wait", Value: 2 * time.Hour, Usage: "wait for the pool for `DURATION` at most (exit 6)", Validator: positive[time.Duration]}
 }
@@ -91,7 +91,7 @@ func waitFlag() cli.Flag {
 // way is left behind.
 const resumeDays = 3
 
-// night is one night, from the lock to what is left of it.
+// night runs one night, from the lock to what is left of it.
 func (a *app) night(ctx context.Context, c *cli.Command, path string) error {
 	p, _, err := a.open(path, a.planOptions(c))
 	if err != nil {
@@ -212,7 +212,7 @@ func (a *app) takePool(ctx context.Context, c *cli.Command) (*kubelock.Held, err
 	return held, refusedByKube(err, "probe", namespace)
 }
 
-// nightBounds are the flags of what a night may take and cost.
+// nightBounds returns the flags of what a night may take and cost.
 func nightBounds(c *cli.Command) []string {
 	bounds := []string{"--yes", "--max-time", c.Duration("max-time").String()}
 	if c.IsSet("max-cost") {
@@ -320,7 +320,7 @@ func madeByNight(dir, name string) bool {
 	return err == nil
 }
 
-// killed is the run directory of the night before, if that did not come to its end: the
+// killed returns the run directory of the night before, if that did not come to its end: the
 // latest run of the plan in the folder of runs, "" if that is whole, too old or of a plan
 // that has changed.
 func killed(p *plan.Plan, now time.Time) string {
@@ -330,7 +330,7 @@ func killed(p *plan.Plan, now time.Time) string {
 	return ""
 }
 
-// unfinished says whether a run has trials left that a resume would make, and was not ended
+// unfinished reports whether a run has trials left that a resume would make, and was not ended
 // by what it may cost or take.
 func unfinished(state *rundir.State) bool {
 	return len(state.Committed) < state.Planned() && (state.Ending == nil || state.Ending.Class != rundir.ClassBudget)

@@ -30,7 +30,7 @@ func nights(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(nightsBefore(path, n, factor))
 }
 
-// nightsBefore is the work of nights.
+// nightsBefore does the work of nights.
 func nightsBefore(path string, n int, factor float64) error {
 	f, err := history.Read(path)
 	if err != nil {

@@ -67,7 +67,7 @@ func atLeastTwo(n int) error {
 	return nil
 }
 
-// flagsWithout are flags but for those of some names.
+// flagsWithout returns flags but for those of some names.
 func flagsWithout(flags []cli.Flag, names ...string) []cli.Flag {
 	return slices.DeleteFunc(flags, func(f cli.Flag) bool { return slices.Contains(names, f.Names()[0]) })
 }
@@ -95,7 +95,7 @@ func (a *app) noise(ctx context.Context, c *cli.Command, path string) error {
 	return a.keepNoise(c, out, runs)
 }
 
-// areDirs says whether arguments name run directories and no plan.
+// areDirs reports whether arguments name run directories and no plan.
 func areDirs(args []string) bool {
 	if len(args) == 0 {
 		return false
@@ -104,7 +104,7 @@ func areDirs(args []string) bool {
 	return err == nil && info.IsDir()
 }
 
-// noiseFrom is the noise of runs that are there.
+// noiseFrom prints the noise of runs that are there.
 func (a *app) noiseFrom(c *cli.Command, dirs []string) error {
 	if c.IsSet("times") {
 		return &usage{errors.New("--times says how often a plan is run: run directories are taken as they are")}
@@ -158,7 +158,7 @@ func (a *app) keepNoise(c *cli.Command, out string, runs []*report.Run) error {
 	return err
 }
 
-// noiseRun is one run of the plan, whole: one that is there, one that is gone on with, or
+// noiseRun returns one run of the plan, whole: one that is there, one that is gone on with, or
 // a new one. What failed or is INVALID in it is no reason to stop.
 func (a *app) noiseRun(ctx context.Context, c *cli.Command, p *plan.Plan, path, dir, name string) (*report.Run, error) {
 	state, err := rundir.Read(dir)

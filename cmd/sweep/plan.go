@@ -123,7 +123,7 @@ func selected(p *plan.Plan, only func(plan.Cell) (bool, error)) ([]plan.Deployme
 	return some, nil
 }
 
-// startEstimate is how long a server takes to be ready: 20 s for the process
+// startEstimate returns how long a server takes to be ready: 20 s for the process
 // and 2 s for each 10^9 parameters of weights, the middle of the starts of vLLM
 // and llama.cpp that were seen. A simulated one is there at once.
 func startEstimate(s plan.Server, of traits) time.Duration {
@@ -137,7 +137,7 @@ func startEstimate(s plan.Server, of traits) time.Duration {
 	return d
 }
 
-// launchEstimate is how long a launch takes before its first trial: its start, and the
+// launchEstimate returns how long a launch takes before its first trial: its start, and the
 // fingerprint that it may be asked for. most is with one that takes all of its time.
 func launchEstimate(p *plan.Plan, s plan.Server, of traits) (took, most time.Duration) {
 	took = startEstimate(s, of)
@@ -148,7 +148,7 @@ func launchEstimate(p *plan.Plan, s plan.Server, of traits) (took, most time.Dur
 	return took + min(asked, fingerprint.Limit), took + fingerprint.Limit
 }
 
-// tokenEstimate is how long one output token takes if it is not measured yet. A
+// tokenEstimate returns how long one output token takes if it is not measured yet. A
 // catalogued GPU reads a catalogued model's weights (2 bytes a parameter)
 // once for each, at 85 % of its bandwidth; else 20 ms, the middle of what
 // interactive serving aims for.
@@ -162,7 +162,7 @@ func tokenEstimate(s plan.Server) time.Duration {
 	return time.Duration(2 * float64(model.Parameters) / (0.85 * bandwidth) * float64(time.Second))
 }
 
-// trialEstimate is how long one trial may take, if nothing ends it early. Tokens
+// trialEstimate returns how long one trial may take, if nothing ends it early. Tokens
 // take the time of the server's clock, which runs at scale; what the client waits
 // for does not. The time of a trace is in its file, which is not read to show a plan.
 func trialEstimate(s plan.Server, l plan.Load, scale float64) time.Duration {
@@ -196,7 +196,7 @@ func trialEstimate(s plan.Server, l plan.Load, scale float64) time.Duration {
 	}
 }
 
-// cellEstimate is how long all trials of a cell may take.
+// cellEstimate returns how long all trials of a cell may take.
 func cellEstimate(p *plan.Plan, cell plan.Cell, scale float64) time.Duration {
 	return trialEstimate(cell.Server, cell.Load, scale) * time.Duration(p.Repeats.Most())
 }

@@ -51,7 +51,7 @@ func (p planned) loads(page *draw.Document) {
 	}
 }
 
-// cellsOf are the cells of a load that are asked for.
+// cellsOf returns the cells of a load that are asked for.
 func (p planned) cellsOf(load string) []plan.Cell {
 	var cells []plan.Cell
 	for _, d := range p.deployments {

@@ -48,7 +48,7 @@ type server struct {
 	skipped bool
 }
 
-// dollars are what the server costs for its time; ok is false if the price is unknown.
+// dollars returns what the server costs for its time; ok is false if the price is unknown.
 func (s server) dollars() (usd float64, ok bool) {
 	return s.price.USDPerHour * s.about.took.Hours(), s.price.Known
 }
@@ -87,7 +87,7 @@ func (a *app) planText(ctx context.Context, c *cli.Command, p planned) error {
 	return page.Err()
 }
 
-// serversOf are the deployments of a plan with their times and prices.
+// serversOf returns the deployments of a plan with their times and prices.
 func (a *app) serversOf(ctx context.Context, p planned) ([]server, error) {
 	costs, err := a.prices(ctx, p.plan, p.plugins.backend, p.plugins.servers(a.exe).With(), p.deployments)
 	if err != nil {
@@ -242,7 +242,7 @@ type total struct {
 	sources                      []string // of the prices, in words
 }
 
-// sum is the total over the servers that are started.
+// sum returns the total over the servers that are started.
 func (p planned) sum(servers []server) total {
 	t := total{priced: true}
 	sources := map[string]bool{}
@@ -265,7 +265,7 @@ func (p planned) sum(servers []server) total {
 	return t
 }
 
-// size is how large a run of the plan is.
+// size returns how large a run of the plan is.
 func (p planned) size(t total) string {
 	text := fmt.Sprintf("%s in %s", humanize.Plural(t.cells, "cell"), humanize.Plural(t.deployments, "deployment"))
 	if p.plan.Repeats.Each() {
@@ -285,7 +285,7 @@ func (p planned) size(t total) string {
 	return text + ", " + upTo(p.plan) + humanize.Plural(t.cells*p.plan.Repeats.Most(), "trial")
 }
 
-// timed says whether the plan knows how long its loads take.
+// timed reports whether the plan knows how long its loads take.
 func (p planned) timed() bool {
 	return !slices.ContainsFunc(p.plan.EachLoad(), func(l plan.NamedLoad) bool {
 		_, known := l.Sends()
@@ -293,7 +293,7 @@ func (p planned) timed() bool {
 	})
 }
 
-// cost is what a run of the plan takes, in words.
+// cost returns what a run of the plan takes, in words.
 func (p planned) cost(t total) string {
 	text := "about " + humanize.Duration(t.took)
 	early := slices.ContainsFunc(p.plan.EachLoad(), func(l plan.NamedLoad) bool { return l.Until != nil || l.Stop != nil })
@@ -362,13 +362,13 @@ func (p planned) budget(t total, servers []server) string {
 	return "budget: " + strings.Join(limits, ", ") + ": " + strings.Join(short, ", ") + "; the run ends there (exit 5)"
 }
 
-// span is a time as a plan writes it: 1h30m.
+// span returns a time as a plan writes it: 1h30m.
 func span(d time.Duration) string {
 	text := strings.Replace(d.String(), "m0s", "m", 1)
 	return strings.Replace(text, "h0m", "h", 1)
 }
 
-// roughly is an estimate in dollars, in words.
+// roughly returns an estimate in dollars, in words.
 func roughly(usd float64) string {
 	if usd > 0 && usd < 0.01 {
 		return "less than $0.01"
@@ -384,7 +384,7 @@ func upTo(p *plan.Plan) string {
 	return "up to "
 }
 
-// hardware is the GPUs of a server, all roles and replicas, and their price with its
+// hardware returns the GPUs of a server, all roles and replicas, and their price with its
 // source.
 func hardware(s plan.Server, of rented.Price) string {
 	text := uses(s, of)
@@ -406,7 +406,7 @@ func uses(s plan.Server, of rented.Price) string {
 	return text
 }
 
-// most is how many requests at most, in words.
+// most returns how many requests at most, in words.
 func most(x executor.Extra) string {
 	switch {
 	case x.Requests == nil:

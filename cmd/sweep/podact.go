@@ -24,7 +24,7 @@ type podAct struct {
 	do                func(inv *rented.Inventory, ctx context.Context, p rented.Pod) error
 }
 
-// ends says whether the act gives the pod back.
+// ends reports whether the act gives the pod back.
 func (p podAct) ends() bool { return p.name == "terminate" }
 
 func podActs() []podAct {

@@ -96,7 +96,7 @@ func rowOf(p rented.Pod, now time.Time) podRow {
 	return r
 }
 
-// standing is where a pod stands, in words.
+// standing returns where a pod stands, in words.
 func (r podRow) standing() string {
 	text := string(r.State)
 	switch {
@@ -115,7 +115,7 @@ func (r podRow) standing() string {
 	return text
 }
 
-// rented is everything that is known to be rented, of the kinds that are named;
+// rented returns everything that is known to be rented, of the kinds that are named;
 // see [rented.Sources.Take].
 func (a *app) rented(ctx context.Context, kinds []string) (*rented.Inventory, error) {
 	from, err := a.sources()
@@ -151,7 +151,7 @@ func (a *app) unasked(inv *rented.Inventory) {
 	}
 }
 
-// misnamed is the usage error of a pod that a person named.
+// misnamed returns the usage error of a pod that a person named.
 func misnamed(err error) error {
 	if _, ok := errors.AsType[*rented.UnknownError](err); ok {
 		err = &hinted{err, "sweep pods --all-owners lists what is rented; a server of process or sim ends with its run"}

@@ -189,7 +189,7 @@ func (a *app) keyToFile(p rented.Pod, r usableRow, file string, force bool) erro
 	return a.writeKey(file, entry.secret)
 }
 
-// entry is the replica to which requests go first; nil if none is known.
+// entry returns the replica to which requests go first; nil if none is known.
 func (r usableRow) entry() *accessRow {
 	if len(r.Access) == 0 {
 		return nil
@@ -201,7 +201,7 @@ func (r usableRow) entry() *accessRow {
 // is not broken.
 const showWidth = 80
 
-// text is a pod for a person. file has the key; "" if it was not written.
+// text returns a pod for a person. file has the key; "" if it was not written.
 func (r usableRow) text(now time.Time, file string) string {
 	var b strings.Builder
 	field := func(name, value string) {
@@ -262,7 +262,7 @@ func (x accessRow) name() string {
 	return fmt.Sprintf("%s %d", x.Role, x.Replica)
 }
 
-// fields are what is known of a replica, or why it is not.
+// fields returns what is known of a replica, or why it is not.
 func (x accessRow) fields(file string) [][2]string {
 	none := func(field string) string { return "none: " + x.WhyNull[field] }
 	list := [][2]string{{"url", none(backends.AccessURL)}}
@@ -286,7 +286,7 @@ func (x accessRow) fields(file string) [][2]string {
 	return append(list, [2]string{"key", key})
 }
 
-// commands are what to type, line by line. Each can be given to a shell as it is,
+// commands returns what to type, line by line. Each can be given to a shell as it is,
 // and none has the key among its arguments.
 func (r usableRow) commands(file string) (lines []string) {
 	x := r.entry()
@@ -310,7 +310,7 @@ func (r usableRow) commands(file string) (lines []string) {
 	return append(lines, "sed 's/^/Authorization: Bearer /' <"+plaintext.Word(file)+" |", "  curl -sS -H @- "+models)
 }
 
-// shellLines is a command of a POSIX shell, broken where a line would be too long.
+// shellLines returns a command of a POSIX shell, broken where a line would be too long.
 func shellLines(words ...string) (lines []string) {
 	line := ""
 	for _, word := range words {

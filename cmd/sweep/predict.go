@@ -10,7 +10,7 @@ import (
 	"sweep.dev/sweep/sim/predict"
 )
 
-// predicted is how the start of a server would end; nil if that is unknown. A cell
+// predicted returns how the start of a server would end; nil if that is unknown. A cell
 // may be skipped for it, so it is unknown for a profile or a command line of one's
 // own, for arguments of single roles, and for more than tensor parallelism.
 func predicted(s plan.Server) *report.Prediction {
@@ -25,7 +25,7 @@ func predicted(s plan.Server) *report.Prediction {
 	return &report.Prediction{Starts: p.Starts, Class: p.Class, Text: p.Text, KVTokens: p.KVTokens}
 }
 
-// simulable is a server in the terms of the simulator's arithmetic. The error says why that
+// simulable returns a server in the terms of the simulator's arithmetic. The error says why that
 // does not know it.
 func simulable(s plan.Server) (of predict.Server, err error) {
 	profile, ok := engine.Lookup(s.Profile)
@@ -74,7 +74,7 @@ func fitting(p *plan.Plan, only func(plan.Cell) (bool, error)) func(plan.Cell) (
 	}
 }
 
-// predictionText is a prediction for people; "" if there is nothing to warn
+// predictionText returns a prediction for people; "" if there is nothing to warn
 // of.
 func predictionText(s plan.Server) string {
 	if got := predicted(s); got != nil && !got.Starts {

@@ -198,7 +198,7 @@ type delta struct {
 	Data string  `json:"data"`
 }
 
-// text is what people look for in an event: the delta of its only choice,
+// text returns what people look for in an event: the delta of its only choice,
 // else all of it. --json has every event as it came.
 func (d delta) text() string {
 	var chunk struct {

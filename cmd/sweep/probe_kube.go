@@ -75,7 +75,7 @@ func (a *app) probeKube(ctx context.Context, c *cli.Command) error {
 	return page.Err()
 }
 
-// metricsOff are the containers that have metrics of their own with a flag alone, and do not
+// metricsOff returns the containers that have metrics of their own with a flag alone, and do not
 // show them. A stack is as good without.
 func metricsOff(s *stack.Stack) []string {
 	all := []string{}
@@ -232,7 +232,7 @@ func printRights(page *draw.Document, s *stack.Stack) {
 	}
 }
 
-// shortImage is an image without its registry and folder, and with its tag.
+// shortImage returns an image without its registry and folder, and with its tag.
 func shortImage(image string) string {
 	name, digest, pinned := strings.Cut(image, "@sha256:")
 	name = path.Base(name)

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// endpointOf is a server that streams these events.
+// endpointOf returns a server that streams these events.
 func endpointOf(t *testing.T, events ...string) string {
 	t.Helper()
 	mux := http.NewServeMux()

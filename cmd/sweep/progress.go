@@ -52,7 +52,7 @@ type forecast struct {
 // so that the first second of a run does not make a forecast for an hour.
 const forecastPrior = 5.0
 
-// eta is how long it takes from now on. The trials at hand have done so much of
+// eta returns how long it takes from now on. The trials at hand have done so much of
 // their estimates by now, and at their last progress.
 func (f *forecast) eta(now, last float64) (time.Duration, bool) {
 	if f.began.IsZero() || f.left <= 0 {
@@ -229,7 +229,7 @@ func (v *view) line(deployment string) *liveLine {
 	return nil
 }
 
-// forecast is the forecast of a line's deployment.
+// forecast returns the forecast of a line's deployment.
 func (v *view) forecast(l *liveLine) *forecast {
 	if f := v.deployments[l.deployment]; f != nil {
 		return f
@@ -237,7 +237,7 @@ func (v *view) forecast(l *liveLine) *forecast {
 	return &v.run
 }
 
-// heartbeat is what is said off a terminal of a run in which nothing happens: a line for
+// heartbeat returns what is said off a terminal of a run in which nothing happens: a line for
 // each running deployment, one for the whole run if it has more than one deployment, and
 // one for money.
 func (v *view) heartbeat(now time.Time) []string {
@@ -257,7 +257,7 @@ func (v *view) heartbeat(now time.Time) []string {
 	return lines
 }
 
-// moneyWords is what a run costs at this moment.
+// moneyWords returns what a run costs at this moment.
 func moneyWords(s event.Spending) string {
 	text := fmt.Sprintf("%s  $%.2f/h  $%.2f so far", humanize.Plural(s.Pods, "pod"), s.USDPerHour, s.USD)
 	if s.MaxUSD > 0 {
@@ -283,7 +283,7 @@ func (l *liveLine) read(p load.Progress, at time.Time) {
 	}
 }
 
-// rate is tokens/s over the last seconds, or requests/s where tokens are not
+// rate returns tokens/s over the last seconds, or requests/s where tokens are not
 // counted as they come; "" if there is nothing to say yet.
 func (l *liveLine) rate() string {
 	if len(l.recent) < 2 {
@@ -301,7 +301,7 @@ func (l *liveLine) rate() string {
 	}
 }
 
-// details are what the deployment is doing, the most important first.
+// details returns what the deployment is doing, the most important first.
 func (l *liveLine) details(now time.Time) []string {
 	p := l.progress
 	if p == nil {
@@ -331,7 +331,7 @@ func (l *liveLine) details(now time.Time) []string {
 	return append(list, done, fmt.Sprintf("%d in flight", p.InFlight))
 }
 
-// ran is how much of the plan's estimate the trial at hand has behind it.
+// ran returns how much of the plan's estimate the trial at hand has behind it.
 func (l *liveLine) ran(now time.Time) float64 {
 	if l.trial == nil || l.progress == nil {
 		return 0
@@ -346,7 +346,7 @@ func (l *liveLine) ran(now time.Time) float64 {
 	return min(1, share) * l.trial.seconds
 }
 
-// short is a time for people: 45s, 12m05s, 3h07m.
+// short returns a time for people: 45s, 12m05s, 3h07m.
 func short(d time.Duration) string {
 	s := int(d.Round(time.Second).Seconds())
 	switch {

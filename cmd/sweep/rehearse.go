@@ -34,7 +34,7 @@ import (
 
 // This file is what commands know of rehearsals: trials on the simulator's virtual time.
 
-// rehearseFlags are those of the commands that rehearse a plan.
+// rehearseFlags returns those of the commands that rehearse a plan.
 func rehearseFlags(usage string) []cli.Flag {
 	return []cli.Flag{
 		&cli.BoolFlag{Name: "rehearse", Usage: usage},
@@ -42,7 +42,7 @@ func rehearseFlags(usage string) []cli.Flag {
 	}
 }
 
-// wantsRehearsal says whether a command is to rehearse its plan.
+// wantsRehearsal reports whether a command is to rehearse its plan.
 func wantsRehearsal(c *cli.Command) (bool, error) {
 	if !c.Bool("rehearse") && len(c.StringSlice("fitted")) > 0 {
 		return false, &usage{errors.New("--fitted is of a rehearsal: give --rehearse too")}
@@ -70,7 +70,7 @@ func (a *app) beforehand(ctx context.Context, c *cli.Command, p planned, asked, 
 	return []rundir.File{{Name: layout.Rehearsal, Data: append(text, '\n')}}, err
 }
 
-// notes is a document on stderr, and its style. Its error is nobody's: a run goes on without
+// notes returns a document on stderr, and its style. Its error is nobody's: a run goes on without
 // a reader.
 func (a *app) notes() (*draw.Document, draw.Style) {
 	style := draw.Style{}
@@ -131,7 +131,7 @@ func (a *app) rehearse(ctx context.Context, p planned, asked, only func(plan.Cel
 	return &rehearsed{p, run, found, servers, fit, of}, nil
 }
 
-// simulation is what the plan says of its simulated servers. Those of another backend are as
+// simulation returns what the plan says of its simulated servers. Those of another backend are as
 // the simulator has them.
 func simulation(p planned) backends.Simulation {
 	if b, ok := p.plugins.backend.(backends.Computable); ok {
@@ -167,7 +167,7 @@ type rates struct {
 	*fitted.Profile
 }
 
-// of says whether the rates are those of a server.
+// of reports whether the rates are those of a server.
 func (r rates) of(s plan.Server) bool { return r.engine == s.Engine && r.gpu == s.GPU }
 
 // String says which servers have which rates, and what was measured for them.
@@ -221,7 +221,7 @@ func withPlans(all []rates, p planned, file string) ([]rates, error) {
 	return all, nil
 }
 
-// simulatedEngine is the simulated engine of a server. The error says why there is none.
+// simulatedEngine returns the simulated engine of a server. The error says why there is none.
 func simulatedEngine(s plan.Server, fit []rates, jitter, speed float64) (*core.Config, error) {
 	arithmetic, err := simulable(s)
 	if err != nil {
@@ -344,7 +344,7 @@ func (t taking) String() string {
 	return text
 }
 
-// kept is a rehearsal as rehearsal.json has it.
+// kept returns a rehearsal as rehearsal.json has it.
 func (r *rehearsed) kept() report.Rehearsal {
 	t := r.takes()
 	out := report.Rehearsal{
@@ -381,7 +381,7 @@ func (r *rehearsed) kept() report.Rehearsal {
 	return out
 }
 
-// mean is that of a column over the trials of a cell.
+// mean returns that of a column over the trials of a cell.
 func (r *rehearsed) mean(cell, column string) (float64, bool) {
 	sum, n := 0.0, 0
 	for _, t := range r.run.Trials {

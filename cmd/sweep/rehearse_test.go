@@ -180,7 +180,7 @@ func fitFiles(t *testing.T, dir string, files map[string]fitted.Profile) {
 	}
 }
 
-// rehearsedIn is a rehearsal of beside.yaml.
+// rehearsedIn returns a rehearsal of beside.yaml.
 func rehearsedIn(t *testing.T, dir string, args ...string) (r report.Rehearsal) {
 	t.Helper()
 	got := sweep(t, dir, nil, append(append([]string{"plan", "--rehearse", "--json"}, args...), "beside.yaml")...)
@@ -248,7 +248,7 @@ func TestPlan_fitted(t *testing.T) {
 	}
 }
 
-// content is that of a file.
+// content returns that of a file.
 func content(t *testing.T, path string) string {
 	t.Helper()
 	b, err := os.ReadFile(path)

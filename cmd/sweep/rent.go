@@ -72,7 +72,7 @@ func estimate(p *plan.Plan, d plan.Deployment, of traits) estimated {
 	return estimateLeft(p, d, of, everything(p), nil)
 }
 
-// everything are the numbers of all trials of a cell of a plan.
+// everything returns the numbers of all trials of a cell of a plan.
 func everything(p *plan.Plan) func(plan.Cell) []int {
 	return func(c plan.Cell) []int { return executor.Numbers(p, &rundir.State{}, c) }
 }
@@ -98,7 +98,7 @@ func estimateLeft(p *plan.Plan, d plan.Deployment, of traits, left func(plan.Cel
 	return e.with(p, d, of, trials, trials)
 }
 
-// with is the estimate of so many launches, and of trials on them. A server on a device that
+// with returns the estimate of so many launches, and of trials on them. A server on a device that
 // is taken is asked for no fingerprint.
 func (e estimated) with(p *plan.Plan, d plan.Deployment, of traits, trials, most time.Duration) estimated {
 	took, longest := launchEstimate(p, d.Server, of)
@@ -108,7 +108,7 @@ func (e estimated) with(p *plan.Plan, d plan.Deployment, of traits, trials, most
 	return e
 }
 
-// had is how many devices all searches of a deployment are done with.
+// had returns how many devices all searches of a deployment are done with.
 func had(p *plan.Plan, d plan.Deployment, done doneSoFar) int {
 	least := -1
 	for _, s := range executor.Searches(p, d.Cells) {
@@ -120,7 +120,7 @@ func had(p *plan.Plan, d plan.Deployment, done doneSoFar) int {
 	return max(0, least)
 }
 
-// quoteText is one line without the plan's name.
+// quoteText returns one line without the plan's name.
 func quoteText(q rented.Quote) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "rents %s", humanize.Plural(q.Pods, "pod"))
@@ -263,7 +263,7 @@ func (a *app) podLedger() (*podledger.Ledger, error) {
 	return b, nil
 }
 
-// lifetime is after what time a pod of this run ends itself.
+// lifetime returns after what time a pod of this run ends itself.
 func lifetime(j job) time.Duration {
 	if !j.plugins.factory.Outlives {
 		return 0

@@ -26,7 +26,7 @@ collect: [{prom: {interval: 200ms}}, gpu]
 sinks: [parquet, csv: {columns: full}]
 `
 
-// renting is an account whose pods are simulated engines, and a folder with the
+// renting returns an account whose pods are simulated engines, and a folder with the
 // plan.
 func renting(t *testing.T, faults ...string) *runpodAccount {
 	t.Helper()
@@ -68,7 +68,7 @@ func executable(t *testing.T) string {
 	return self
 }
 
-// column is a column of cells.csv.
+// column returns a column of cells.csv.
 func column(t *testing.T, path, name string) (values []string) {
 	t.Helper()
 	rows := csvRows(t, path)

@@ -46,7 +46,7 @@ var (
 	_ backends.Accountant = rental{}
 )
 
-// rentals are the backends for a test that has such a provider, and one more without
+// rentals returns the backends for a test that has such a provider, and one more without
 // a key.
 func rentals(dir string) []backends.Factory {
 	return []backends.Factory{
@@ -137,7 +137,7 @@ func (r rental) List(ctx context.Context, owner string) ([]backends.Listed, erro
 	return list, err
 }
 
-// find is the pod that a ref names.
+// find returns the pod that a ref names.
 func (r rental) find(ref backends.Ref) (*rentalPod, error) {
 	pods, err := r.all()
 	if err != nil {

@@ -77,7 +77,7 @@ it is the cheapest also with its slowest device and all others with their fastes
 	}
 }
 
-// runsNamed are the runs that a command line names, or the latest.
+// runsNamed returns the runs that a command line names, or the latest.
 func (a *app) runsNamed(c *cli.Command) ([]*report.Run, error) {
 	dirs := c.Args().Slice()
 	if len(dirs) == 0 {

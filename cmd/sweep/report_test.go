@@ -119,7 +119,7 @@ retries: 0
 	}
 }
 
-// reported are all reports of a run, by what they are. XML is well-formed; a chart asks
+// reported returns all reports of a run, by what they are. XML is well-formed; a chart asks
 // for nothing else.
 func reported(t *testing.T, dir, run string) map[string]string {
 	t.Helper()
@@ -191,7 +191,7 @@ func standsAlone(t *testing.T, name, text string) {
 	}
 }
 
-// parsed are the tokens of well-formed XML.
+// parsed returns the tokens of well-formed XML.
 func parsed(t *testing.T, name, text string) []xml.Token {
 	t.Helper()
 	var tokens []xml.Token

@@ -175,7 +175,7 @@ func reads(env, args []string) bool {
 		!slices.ContainsFunc(env, func(v string) bool { return strings.HasPrefix(v, "SWEEP_FAULT=") })
 }
 
-// isOf says whether a command line is of a command, which may stand below another.
+// isOf reports whether a command line is of a command, which may stand below another.
 func isOf(args []string, command string) bool {
 	return strings.HasPrefix(strings.Join(args, " ")+" ", command+" ")
 }
@@ -216,7 +216,7 @@ func sweepScript(ts *testscript.TestScript, neg bool, args []string) {
 // scriptSets finds the variables that scripts set.
 var scriptSets = regexp.MustCompile(`(?m)^env (\w+)=`)
 
-// scriptVars are the names of the variables that a script may have: those that it begins
+// scriptVars returns the names of the variables that a script may have: those that it begins
 // with, and those that any script sets.
 func scriptVars(t *testing.T, dir string, vars []string) []string {
 	t.Helper()

@@ -204,7 +204,7 @@ func (a *app) further(j *job) error {
 	return nil
 }
 
-// added are the keys of so many more trials of a cell.
+// added returns the keys of so many more trials of a cell.
 func added(run *report.Run, cell string, n int) []rundir.Key {
 	last := 0
 	for _, t := range run.Trials {
@@ -219,7 +219,7 @@ func added(run *report.Run, cell string, n int) []rundir.Key {
 	return keys
 }
 
-// samePlan is the plan of a run that this program measures further: it refuses one that
+// samePlan returns the plan of a run that this program measures further: it refuses one that
 // would now measure something else, or in another way. what is resume or rerun.
 func (a *app) samePlan(what, dir string, m rundir.Manifest) (*plan.Plan, error) {
 	if err := sameMethod(what, m); err != nil {

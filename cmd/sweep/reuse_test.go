@@ -133,7 +133,7 @@ load: %s
 	}
 }
 
-// filesOf is every file below a folder with its content and the time of its last
+// filesOf returns every file below a folder with its content and the time of its last
 // change.
 func filesOf(t *testing.T, dir string) map[string]string {
 	t.Helper()

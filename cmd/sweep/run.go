@@ -51,7 +51,7 @@ func runFlags() []cli.Flag {
 	), append(webhookFlags(), rentFlags()...)...)
 }
 
-// measureFlags are those of every command that measures.
+// measureFlags returns those of every command that measures.
 func measureFlags() []cli.Flag {
 	return []cli.Flag{
 		calibrateFlag(),
@@ -67,7 +67,7 @@ func measureFlags() []cli.Flag {
 	}
 }
 
-// verboseFlag is that of the commands that show how a run ended.
+// verboseFlag returns that of the commands that show how a run ended.
 func verboseFlag() cli.Flag {
 	return &cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "print every detail of the run, as " + layout.Summary + " has it"}
 }
@@ -266,14 +266,14 @@ func (a *app) start(ctx context.Context, c *cli.Command, r toRun) error {
 	return a.execute(ctx, c, j)
 }
 
-// left are the numbers of the trials of a cell that have no outcome that counts.
+// left returns the numbers of the trials of a cell that have no outcome that counts.
 func (j *job) left(cell plan.Cell) []int {
 	return slices.DeleteFunc(executor.Numbers(j.plan, j.state, cell), func(n int) bool {
 		return executor.Done(j.plan, j.state, j.retry, cell, n)
 	})
 }
 
-// deployments are those of the cells that have trials left.
+// deployments returns those of the cells that have trials left.
 func (j *job) deployments() ([]plan.Deployment, error) {
 	if j.plan.Find != nil {
 		return j.hunted()
@@ -418,7 +418,7 @@ func (a *app) execute(ctx context.Context, c *cli.Command, j job) (err error) {
 	return err
 }
 
-// config is a job as the executor wants it.
+// config returns a job as the executor wants it.
 func (a *app) config(teardown context.Context, c *cli.Command, j job, pods serving.PodLedger, ui *ui) executor.Config {
 	collectors := make([]observe.Named, len(j.plugins.collectors))
 	for i, n := range j.plugins.collectors {
@@ -461,7 +461,7 @@ func (a *app) show(c *cli.Command, run *report.Run, write func(*report.Run, draw
 	return err
 }
 
-// style is how documents look on stdout.
+// style returns how documents look on stdout.
 func (a *app) style() draw.Style {
 	style := draw.Style{Paint: a.painter(a.outTTY)}
 	if a.outTTY {
@@ -473,7 +473,7 @@ func (a *app) style() draw.Style {
 	return style
 }
 
-// resolve is plan.resolved.json: the plan with its defaults, and its cells: of
+// resolve returns plan.resolved.json: the plan with its defaults, and its cells: of
 // those that were asked for the ones that are run, and the ones that are not.
 func resolve(p *plan.Plan, asked, only func(plan.Cell) (bool, error)) (b []byte, cells, searches int, err error) {
 	inner, err := p.Resolved()
@@ -529,7 +529,7 @@ func (a *app) effects(opts ...effect.Option) (*effect.Effects, error) {
 	return fx, nil
 }
 
-// shared is the option of --share.
+// shared returns the option of --share.
 func shared(c *cli.Command) []effect.Option {
 	if c.Bool("share") {
 		return []effect.Option{effect.Shared()}
@@ -558,7 +558,7 @@ func owner() string {
 // that of no machine.
 const hostVar = "SWEEP_HOST"
 
-// clientHost is the machine that sends the load.
+// clientHost returns the machine that sends the load.
 func clientHost() string { return cmp.Or(os.Getenv(hostVar), hostname()) }
 
 func hostname() string {

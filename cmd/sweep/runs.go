@@ -64,7 +64,7 @@ the latest run.
 	}
 }
 
-// isRun says whether a folder is a run directory.
+// isRun reports whether a folder is a run directory.
 func isRun(folder string) bool {
 	_, err := os.Stat(filepath.Join(folder, layout.Journal))
 	return err == nil
@@ -87,7 +87,7 @@ func (a *app) oneRun(ctx context.Context, c *cli.Command) error {
 	return a.status(c, dir)
 }
 
-// folderArg is the folder of runs that a command line names, or runs/.
+// folderArg returns the folder of runs that a command line names, or runs/.
 func folderArg(c *cli.Command) (string, error) {
 	switch c.Args().Len() {
 	case 0:
@@ -172,7 +172,7 @@ func (a *app) runsText(folder string, list []listedRun) error {
 	return nil
 }
 
-// runDir is the run directory that a command line names first, else the latest
+// runDir returns the run directory that a command line names first, else the latest
 // under runs/. more is what may follow it.
 func (a *app) runDir(c *cli.Command, more ...string) (string, error) {
 	if n := c.Args().Len(); n > 1+len(more) {
@@ -184,7 +184,7 @@ func (a *app) runDir(c *cli.Command, more ...string) (string, error) {
 	return a.latestRun()
 }
 
-// latestRun is the run directory under runs/ that was begun last.
+// latestRun returns the run directory under runs/ that was begun last.
 func (a *app) latestRun() (string, error) {
 	list, err := runsOf(runsFolder)
 	if err != nil {
@@ -197,7 +197,7 @@ func (a *app) latestRun() (string, error) {
 	return list[0].Dir, nil
 }
 
-// runAndCell are the run directory and the cell that a command line names: [DIR]
+// runAndCell returns the run directory and the cell that a command line names: [DIR]
 // [CELL]. A single argument that is no path is a cell of the latest run.
 func (a *app) runAndCell(c *cli.Command) (dir, cell string, err error) {
 	only := c.Args().First()
@@ -211,7 +211,7 @@ func (a *app) runAndCell(c *cli.Command) (dir, cell string, err error) {
 	return dir, only, nil
 }
 
-// isPath says whether an argument names a file, or could only be meant so.
+// isPath reports whether an argument names a file, or could only be meant so.
 func isPath(arg string) bool {
 	_, err := os.Stat(arg)
 	return err == nil || strings.HasPrefix(arg, runsFolder+string(os.PathSeparator)) || strings.HasPrefix(arg, ".") || filepath.IsAbs(arg)

@@ -19,7 +19,7 @@ import (
 // engineFolder is where the files of --engine-file are, in the folder of a night's plan.
 const engineFolder = "engine-files/"
 
-// clusterFlags are those of the target Kubernetes.
+// clusterFlags returns those of the target Kubernetes.
 func clusterFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "namespace", Usage: "kubernetes: the `NAMESPACE` of the nights, which must be there", Value: "sweep"},
@@ -32,7 +32,7 @@ func clusterFlags() []cli.Flag {
 	}
 }
 
-// cluster is what a night in a cluster needs: the files that it reads, and the rights of
+// cluster returns what a night in a cluster needs: the files that it reads, and the rights of
 // its backend.
 func (a *app) cluster(c *cli.Command, path string, p *plan.Plan, made *plugins) (*schedule.Cluster, error) {
 	k := &schedule.Cluster{
@@ -74,7 +74,7 @@ func (a *app) cluster(c *cli.Command, path string, p *plan.Plan, made *plugins) 
 	return k, nil
 }
 
-// loadRoles are what it takes to make the load pods of a plan, in each of their namespaces.
+// loadRoles returns what it takes to make the load pods of a plan, in each of their namespaces.
 func loadRoles(p *plan.Plan, namespace string) (all []schedule.Role) {
 	for _, l := range p.EachLoad() {
 		in := cmp.Or(l.Load.Clients.Namespace, namespace)
@@ -122,7 +122,7 @@ func include(k *schedule.Cluster, path, file string) error {
 	return nil
 }
 
-// namedFiles are the files that a plan reads, as it names them.
+// namedFiles returns the files that a plan reads, as it names them.
 func namedFiles(p *plan.Plan) []string {
 	refs := slices.Clone(p.EngineFiles)
 	for _, m := range p.Manifests() {

@@ -54,7 +54,7 @@ func (s *screen) replace(above string, lines []string) {
 	}
 }
 
-// rows is how much of the terminal our lines take now: one that has become
+// rows returns how much of the terminal our lines take now: one that has become
 // narrower since they were drawn has wrapped them.
 func (s *screen) rows(width int) int {
 	n := 0

@@ -75,7 +75,7 @@ func newStage(t *testing.T, quickstart bool) stage {
 	return s
 }
 
-// on is what a command prints on a terminal of some columns, stderr with it.
+// on returns what a command prints on a terminal of some columns, stderr with it.
 func (s stage) on(t *testing.T, columns uint16, env []string, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), executable(t), args...)

@@ -119,7 +119,7 @@ func exposures(where string, typ reflect.Type, seen map[reflect.Type]bool, found
 	return faults
 }
 
-// isText says whether a type holds texts alone.
+// isText reports whether a type holds texts alone.
 func isText(typ reflect.Type) bool {
 	typ = leaf(typ)
 	return typ == aSecret || typ.Kind() == reflect.String

@@ -35,7 +35,7 @@ func sendFlag() cli.Flag {
 	}
 }
 
-// flagWords are the values of a flag, of which several may stand in one.
+// flagWords returns the values of a flag, of which several may stand in one.
 func flagWords(values []string) (list []string) {
 	for _, v := range values {
 		list = append(list, strings.FieldsFunc(v, func(r rune) bool { return r == ',' || r == ' ' })...)
@@ -43,7 +43,7 @@ func flagWords(values []string) (list []string) {
 	return list
 }
 
-// flows are the variables of a plan that go to hosts. The error is what is refused.
+// flows returns the variables of a plan that go to hosts. The error is what is refused.
 func (m *plugins) flows(p *plan.Plan) ([]outbound.Flow, error) {
 	permits, err := outbound.ParsePermits(p.SendEnv())
 	if err != nil {
@@ -152,7 +152,7 @@ func (a *app) answersPath() (string, error) {
 	return filepath.Join(dir, answersFile), err
 }
 
-// answers are those of before. A file that cannot be read has none: then they are asked for.
+// answers returns those of before. A file that cannot be read has none: then they are asked for.
 func (a *app) answers() (list []string) {
 	path, err := a.answersPath()
 	if err != nil {

@@ -75,7 +75,7 @@ func (u *ui) unshare() {
 	}
 }
 
-// readShared is the progress of the run in a directory, by deployment; nil if there is
+// readShared returns the progress of the run in a directory, by deployment; nil if there is
 // none that is recent.
 func readShared(dir string, now time.Time) map[string]sharedLine {
 	f, err := os.Open(filepath.Join(dir, layout.Progress))

@@ -114,7 +114,7 @@ func (a *app) statusText(s status, run *report.Run, holder *rundir.Holder) error
 	return nil
 }
 
-// atWork are the trials that a run is at, in words.
+// atWork returns the trials that a run is at, in words.
 func atWork(run *report.Run) []string {
 	labels := map[rundir.Key]string{}
 	for _, t := range run.Trials {

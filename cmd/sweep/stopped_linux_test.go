@@ -18,7 +18,7 @@ import (
 	"sweep.dev/sweep/report"
 )
 
-// serverOf is the process of the server that a run has started.
+// serverOf returns the process of the server that a run has started.
 func serverOf(t *testing.T, run *exec.Cmd) int {
 	t.Helper()
 	// The guard is our child, the server is the guard's.

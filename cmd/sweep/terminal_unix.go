@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminalSize is the size of the terminal on stderr; 80 by 24 if that is no terminal.
+// terminalSize returns the size of the terminal on stderr; 80 by 24 if that is no terminal.
 func terminalSize() (columns, rows int) { return sizeOf(os.Stderr) }
 
 func sizeOf(f *os.File) (columns, rows int) {

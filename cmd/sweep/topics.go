@@ -36,7 +36,7 @@ func topics() []topic {
 	}
 }
 
-// described is a list for a help text: a line for each thing, with its name and what it is.
+// described returns a list for a help text: a line for each thing, with its name and what it is.
 func described[T any](things []T, of func(T) (name, doc string)) string {
 	var list strings.Builder
 	w := tabwriter.NewWriter(&list, 0, 0, 2, ' ', 0)

@@ -216,7 +216,7 @@ func (u *ui) say(text string, v conclude.Verdict) {
 	fmt.Fprintln(u.out, text)
 }
 
-// words is an event as a line for people, with its verdict where that is worth
+// words returns an event as a line for people, with its verdict where that is worth
 // a colour; "" for what only a live line shows.
 func words(e event.Event, v *view) (string, conclude.Verdict) {
 	switch e.Type {
@@ -255,7 +255,7 @@ func words(e event.Event, v *view) (string, conclude.Verdict) {
 	return "", ""
 }
 
-// outcomeWords is a trial's outcome; refused is why its server did not start,
+// outcomeWords returns a trial's outcome; refused is why its server did not start,
 // which has been said.
 func outcomeWords(e event.Event, refused string) (string, conclude.Verdict) {
 	label := e.Label

@@ -108,7 +108,7 @@ func (c *clock) now() time.Time         { return c.t }
 func (c *clock) pass(d time.Duration)   { c.t = c.t.Add(d) }
 func (c *clock) at(s float64) time.Time { return epoch.Add(time.Duration(s * float64(time.Second))) }
 
-// twoDeployments is a view of two servers with two trials of 24 requests each,
+// twoDeployments returns a view of two servers with two trials of 24 requests each,
 // of which the plan thinks that they take ten seconds.
 func twoDeployments() *view {
 	v := &view{plan: "p", lanes: map[string]*lane{}, trials: map[rundir.Key]*expected{}, deployments: map[string]*forecast{"d1": {total: 2, left: 20}, "d2": {total: 2, left: 20}}, refused: map[string]string{}}

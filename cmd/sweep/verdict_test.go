@@ -85,7 +85,7 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// madeUp is a job whose run is over.
+// madeUp returns a job whose run is over.
 func madeUp(f backends.Factory) job {
 	return job{path: "dir", plugins: &plugins{factory: f}, state: &rundir.State{Manifest: rundir.Manifest{RunID: "0a1b2c3d4e"}}}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/urfave/cli/v3"
 )
 
-// version is what the build knows of itself: a tag, or the commit.
+// version returns what the build knows of itself: a tag, or the commit.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -86,7 +86,7 @@ type plugins struct {
 	sends      []outbound.Flow // what of the plan's variables goes to which host
 }
 
-// servers is how the backend's servers are got and given back, before a job says
+// servers returns how the backend's servers are got and given back, before a job says
 // more. sweep is the path of this program.
 func (m *plugins) servers(sweep string) serving.Options {
 	f := m.factory
@@ -167,7 +167,7 @@ func build(p *plan.Plan, fx *effect.Effects) (*plugins, error) {
 	return &made, nil
 }
 
-// faults is all that plug-ins found wrong with their parts of a plan, as one.
+// faults returns all that plug-ins found wrong with their parts of a plan, as one.
 func faults(errs []error) error {
 	all := &plan.Diagnostics{}
 	for _, err := range errs {

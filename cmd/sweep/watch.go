@@ -65,7 +65,7 @@ func (a *app) watch(ctx context.Context, dir string) error {
 // widePipe is the width of what is not written to a terminal.
 const widePipe = 160
 
-// fromDirectory is a view of a run by its directory alone.
+// fromDirectory returns a view of a run by its directory alone.
 func fromDirectory(run *report.Run) *view {
 	v := &view{plan: run.State.Manifest.Plan, lanes: map[string]*lane{}, deployments: map[string]*forecast{}}
 	cells := map[string]conclude.Cell{}
@@ -112,12 +112,12 @@ func fromDirectory(run *report.Run) *view {
 	return v
 }
 
-// serverLabel is the deployment of a cell in words.
+// serverLabel returns the deployment of a cell in words.
 func serverLabel(c conclude.Cell) string {
 	return cmp.Or(c.Text(func(s conclude.Setting) bool { return s.Server }), "server")
 }
 
-// paceOf is how many seconds the trials without an outcome take if they take as long as
+// paceOf returns how many seconds the trials without an outcome take if they take as long as
 // those with one, in the mean; 0 if no trial has ended. The two times are one: it is
 // what a forecast without progress of its own has.
 func paceOf(run *report.Run) (left float64, began, seen time.Time) {

@@ -40,7 +40,7 @@ variable it ends if it hears nothing for a minute.` + exitHelp(exitOK, exitInter
 	}
 }
 
-// clientProcess is the command of a client on this machine. Of sweep's environment it gets
+// clientProcess returns the command of a client on this machine. Of sweep's environment it gets
 // what says where things are, and what the runtime of Go is to do.
 func (a *app) clientProcess() *exec.Cmd {
 	cmd := &exec.Cmd{Path: a.exe, Args: []string{a.exe, workerName}, Env: []string{workerVar + "=1"}}

@@ -158,7 +158,7 @@ func TestExit_whoeverReads(t *testing.T) {
 	}
 }
 
-// prints are the arguments of a command that prints results to stdout.
+// prints returns the arguments of a command that prints results to stdout.
 func (c changing) prints() []string {
 	people := []string{"init", "night schedule", "night accept", "runs merge", "report", "export", "night trend", "night fetch"}
 	if slices.ContainsFunc(people, func(command string) bool { return isOf(c.args, command) }) {

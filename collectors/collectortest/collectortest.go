@@ -227,7 +227,7 @@ func (s Suite) good(t *testing.T) (columns result.Row) {
 	return columns
 }
 
-// session is one whole session with a target that may be as bad as it likes.
+// session returns one whole session with a target that may be as bad as it likes.
 func (s Suite) session(t *testing.T, handler http.HandlerFunc, exec func(context.Context, ...string) ([]byte, error), length time.Duration, sink *Sink) result.Row {
 	t.Helper()
 	defer over(t, sink)()
@@ -254,7 +254,7 @@ func (s Suite) session(t *testing.T, handler http.HandlerFunc, exec func(context
 	return row
 }
 
-// pair is one whole session of two targets, of which the second has this
+// pair returns one whole session of two targets, of which the second has this
 // handler and exec, and may be good as well.
 func (s Suite) pair(t *testing.T, handler http.Handler, exec func(context.Context, ...string) ([]byte, error), good bool) result.Row {
 	t.Helper()
@@ -365,7 +365,7 @@ func checkColumns(t *testing.T, row result.Row) {
 	}
 }
 
-// Trial is one whose targets are replicas of one server on these hosts, with
+// Trial returns one whose targets are replicas of one server on these hosts, with
 // vLLM's profile; the client is this process.
 func Trial(hosts ...host.Host) collectors.Trial {
 	profile, _ := engine.Lookup("vllm")

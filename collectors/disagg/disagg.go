@@ -126,7 +126,7 @@ func (c Counters) without(left, tokens float64) Counters {
 // whole blocks are moved, of 16 tokens by default in vLLM, and the last token is computed.
 const block = 16
 
-// tokenShare is the part of the prompt tokens that the decode servers did not have in their
+// tokenShare returns the part of the prompt tokens that the decode servers did not have in their
 // own cache and got from elsewhere; nil if that is not known, as of no prompt.
 func tokenShare(c Counters) *float64 {
 	if c.Tokens == nil || c.Prompts == nil || c.Decoded == nil || *c.Tokens <= 0 {
@@ -143,7 +143,7 @@ func tokenShare(c Counters) *float64 {
 // rounding is far below one request of any load.
 const rounding = 1e-9
 
-// share is the part of the requests that went through prefill.
+// share returns the part of the requests that went through prefill.
 func share(c Counters) *float64 {
 	part := func(of, all *float64) *float64 {
 		if of == nil || all == nil || *all <= 0 {

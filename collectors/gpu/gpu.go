@@ -119,7 +119,7 @@ func (c Config) limit() time.Duration {
 	return min(max(5*c.Interval, 2*time.Second), 5*time.Second)
 }
 
-// address is where the exporter or the wrapper of a server is.
+// address returns where the exporter or the wrapper of a server is.
 func (c Config) address(server string) string {
 	switch {
 	case c.Port != 0 && c.Source == HTTP:

@@ -73,7 +73,7 @@ func TestSession_lost(t *testing.T) {
 	}
 }
 
-// exited is the error of a tool that says that a GPU is lost.
+// exited returns the error of a tool that says that a GPU is lost.
 func exited(out string) error {
 	if gpustate.LostGPU(out) {
 		return errors.New("exit status 15")

@@ -42,7 +42,7 @@ func smiCSV(h host.Host) *source {
 	return s
 }
 
-// final says that another question would have the same answer.
+// final reports whether another question would have the same answer.
 func final(ctx context.Context, err error) bool {
 	return ctx.Err() != nil || errors.Is(err, host.ErrNotSupported) || errors.Is(err, context.DeadlineExceeded) ||
 		errors.Is(err, gpustate.ErrNoGPU) || errors.Is(err, gpustate.ErrDriver)

@@ -73,7 +73,7 @@ func (p *processes) observe(host int, list []gpustate.Reading, own map[int]bool)
 	p.others[host] = max(p.others[host], len(others))
 }
 
-// foreign is how many at least were not of the deployment.
+// foreign returns how many at least were not of the deployment.
 func (p *processes) foreign() (n int, ok bool) {
 	if len(p.ours) == 0 {
 		return max(0, p.most-p.baseline), p.looks > 0

@@ -28,7 +28,7 @@ func emptyRow() result.Row {
 	return row
 }
 
-// row is what the window saw. bracketed says that it reaches from before the
+// row returns what the window saw. bracketed says that it reaches from before the
 // load to behind it: energy over less is not the trial's.
 func (w *window) row(bracketed bool) result.Row {
 	row := emptyRow()
@@ -99,7 +99,7 @@ func (w *window) row(bracketed bool) result.Row {
 	return row
 }
 
-// average is the mean over the GPUs that were seen under load.
+// average returns the mean over the GPUs that were seen under load.
 func average(list []*track, of func(*track) mean) any {
 	var all mean
 	for _, t := range list {
@@ -113,7 +113,7 @@ func average(list []*track, of func(*track) mean) any {
 	return all.sum / float64(all.n)
 }
 
-// least is the lowest of a quantity over the GPUs, as each was last seen; null if one of
+// least returns the lowest of a quantity over the GPUs, as each was last seen; null if one of
 // them does not say, because that one may have less.
 func least(list []*track, quantity string) any {
 	low := math.Inf(1)
@@ -155,7 +155,7 @@ func (w *window) gaps() (n int) {
 	return n
 }
 
-// throttling is the time in which something held down the clocks of the GPU that
+// throttling returns the time in which something held down the clocks of the GPU that
 // had most of it. Counters of different reasons may run at once, so that the
 // longest stands for the GPU: it was throttled for at least so long.
 func (w *window) throttling() (ms float64, reasons []string, ok bool) {

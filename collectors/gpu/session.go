@@ -130,7 +130,7 @@ func (s *session) begin() {
 	}
 }
 
-// own is the process ids of the deployment, as far as they are known here.
+// own returns the process ids of the deployment, as far as they are known here.
 func (s *session) own() map[int]bool {
 	own := make(map[int]bool)
 	for _, t := range s.trial.Targets {

@@ -45,7 +45,7 @@ type way struct {
 	source   func(c Config, h host.Host, asked func()) *source
 }
 
-// ways are all sources, in the order in which auto tries them. A new one is an entry
+// ways returns all sources, in the order in which auto tries them. A new one is an entry
 // here, with its function in a file of its own.
 func ways() []way {
 	return []way{
@@ -61,7 +61,7 @@ func onHost(of func(host.Host) *source) func(Config, host.Host, func()) *source 
 	return func(_ Config, h host.Host, _ func()) *source { return of(h) }
 }
 
-// wayNamed is the way of a source; not ok for auto, and for one that does not exist.
+// wayNamed returns the way of a source; not ok for auto, and for one that does not exist.
 func wayNamed(name string) (w way, ok bool) {
 	list := ways()
 	i := slices.IndexFunc(list, func(w way) bool { return w.name == name })
@@ -71,7 +71,7 @@ func wayNamed(name string) (w way, ok bool) {
 	return list[i], true
 }
 
-// candidates are the sources to try on a host, in order. asked is called for each
+// candidates returns the sources to try on a host, in order. asked is called for each
 // request to the server itself; it may be nil.
 func (c Config) candidates(h host.Host, asked func()) []*source {
 	if asked == nil || !strings.HasPrefix(c.URL, "/") {

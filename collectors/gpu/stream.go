@@ -30,7 +30,7 @@ const (
 	maxReopened = 5 // times that a stream is opened again
 )
 
-// streaming says whether rows of the stream arrive.
+// streaming reports whether rows of the stream arrive.
 func (w *watcher) streaming() bool {
 	w.session.mu.Lock()
 	defer w.session.mu.Unlock()
@@ -75,7 +75,7 @@ type clock struct {
 	latest time.Time
 }
 
-// at is when a row was made, and false if it was seen before.
+// at returns when a row was made, and false if it was seen before.
 func (c *clock) at(stamp time.Time, received time.Duration) (time.Duration, bool) {
 	if !stamp.After(c.latest) && c.known && c.latest.Sub(stamp) > streamTick/2 {
 		return 0, false

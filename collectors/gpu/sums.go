@@ -115,7 +115,7 @@ func (c *counter) begin(at time.Duration, rate float64) {
 	c.at = at
 }
 
-// trusted says whether differences of the counter are the trial's. One that
+// trusted reports whether differences of the counter are the trial's. One that
 // moves at fewer than half of the looks is not: an exporter's values may be half
 // a minute old, and some GPUs have a counter that stands still.
 func (c *counter) trusted() bool {

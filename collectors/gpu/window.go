@@ -97,7 +97,7 @@ func (w *window) memories() {
 	}
 }
 
-// list is the GPUs that count, in order: those with a process of the deployment
+// list returns the GPUs that count, in order: those with a process of the deployment
 // on them where that is known, else all.
 func (w *window) list() []*track {
 	var list []*track
@@ -112,7 +112,7 @@ func (w *window) list() []*track {
 	return list
 }
 
-// sum is over all GPUs that count; false if one of them does not say.
+// sum returns the sum over all GPUs that count; false if one of them does not say.
 func (w *window) sum(of func(*track) (float64, bool)) (sum float64, ok bool) {
 	list := w.list()
 	for _, t := range list {
@@ -129,7 +129,7 @@ func (w *window) sum(of func(*track) (float64, bool)) (sum float64, ok bool) {
 // measurement, with the context of its runtime.
 const residentShare = 0.05
 
-// unused says that no GPU changed under load, and none holds a model: whatever
+// unused reports whether no GPU changed under load, and none holds a model: whatever
 // answered, it does not run on them. It takes three looks under load to say so.
 func (w *window) unused() bool {
 	list := w.list()
@@ -145,7 +145,7 @@ func (w *window) unused() bool {
 	return len(list) > 0
 }
 
-// hidden says that memory is in use and no process was ever shown: so it is in a
+// hidden reports whether memory is in use and no process was ever shown: so it is in a
 // container, whose processes the driver does not name.
 func (w *window) hidden(list []*track) bool {
 	if w.processes.seen {

@@ -16,7 +16,7 @@ const (
 	mib    = 1 << 20
 )
 
-// board is a reading of values as they are read best.
+// board returns a reading of values as they are read best.
 func board(index string, busy, usedMiB, watts, temp float64) gpustate.Reading {
 	return gpustate.Reading{
 		Index: index, UUID: "GPU-" + index, Driver: "590.48.01",

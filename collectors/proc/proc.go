@@ -199,7 +199,7 @@ func (s *session) Finish(context.Context) (result.Row, error) {
 	return s.row(), nil
 }
 
-// unseen is the row if no server is to be seen.
+// unseen returns the row if no server is to be seen.
 func unseen() result.Row {
 	return result.Row{col.ServerCPUCores: nil, col.ServerBusiestThreadCPU: nil}
 }

@@ -73,7 +73,7 @@ type id struct {
 	start uint64
 }
 
-// stopped is how many of the processes of the last look are in state T.
+// stopped returns how many of the processes of the last look are in state T.
 func (t *tree) stopped(read func(int) (stat, bool)) (n int) {
 	for p := range t.seen {
 		if s, ok := read(p.pid); ok && s.start == p.start && s.state == stopped {

@@ -37,7 +37,7 @@ func readThreads(pids []int) threads {
 	return all
 }
 
-// busiest is the most that one thread has used since an earlier look. A thread that was
+// busiest returns the most that one thread has used since an earlier look. A thread that was
 // not there then counts from its start; one that has ended does not count.
 func (t threads) busiest(before threads) (most time.Duration) {
 	for key, used := range t {

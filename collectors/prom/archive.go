@@ -26,7 +26,7 @@ type archive struct {
 	err  error
 }
 
-// newArchive is one of several that share the bound.
+// newArchive returns one of several that share the bound.
 func newArchive(share int) (*archive, error) {
 	a := &archive{max: maxArchive / share}
 	enc, err := zstd.NewWriter(&a.buf,

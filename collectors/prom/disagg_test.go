@@ -12,7 +12,7 @@ import (
 	"sweep.dev/sweep/result"
 )
 
-// recordedVLLM is a page that vLLM 0.32 showed, with other values of some of its series:
+// recordedVLLM returns a page that vLLM 0.32 showed, with other values of some of its series:
 // "name{label}" as they begin there.
 func recordedVLLM(t *testing.T, values map[string]float64) string {
 	t.Helper()

@@ -79,7 +79,7 @@ type Percentile struct {
 	Bounds string   `json:"-"`    // both, for people: "< 0.3"
 }
 
-// Count is how many families are of one kind.
+// Count returns how many families are of one kind.
 func (x *Explained) Count(is string) int {
 	n := 0
 	for _, f := range x.Families {
@@ -165,7 +165,7 @@ func detect(profiles []*engine.Profile, e *exposition.Exposition) []string {
 	return out
 }
 
-// engineOf is the engine whose prefix a name has, or "".
+// engineOf returns the engine whose prefix a name has, or "".
 func engineOf(name string) string {
 	for _, n := range namespaces {
 		if strings.HasPrefix(name, n.prefix) {
@@ -179,7 +179,7 @@ func has(labels []exposition.Label, name string) bool {
 	return slices.ContainsFunc(labels, func(l exposition.Label) bool { return l.Name == name })
 }
 
-// metricsOf are the profile's metrics and those of its roles.
+// metricsOf returns the profile's metrics and those of its roles.
 func metricsOf(p *engine.Profile) []*engine.Metrics {
 	var out []*engine.Metrics
 	for _, r := range p.Roles {
@@ -234,7 +234,7 @@ func explain(engines []string, metrics []*engine.Metrics, e *exposition.Expositi
 	return x
 }
 
-// relevant are the metrics of the profiles whose engine a body is of, in the
+// relevant returns the metrics of the profiles whose engine a body is of, in the
 // order of the engines: of a profile that is a variant of another its own too.
 func relevant(profiles []*engine.Profile, engines []string) []*engine.Metrics {
 	if len(profiles) == 1 {
@@ -353,7 +353,7 @@ func read(w *quantities.Window, q engine.Quantity, f quantities.Found, e *exposi
 	return r
 }
 
-// number is a value that JSON can hold, or nil.
+// number returns a value that JSON can hold, or nil.
 func number(v float64) *float64 {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return nil

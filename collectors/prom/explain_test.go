@@ -29,7 +29,7 @@ func profiles() []*engine.Profile {
 	return out
 }
 
-// summarise is one line about what is read from a body, and the unknown names.
+// summarise returns one line about what is read from a body, and the unknown names.
 func summarise(name string, src []byte) string {
 	x, err := Read(profiles(), src, true)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"sweep.dev/sweep/result/col"
 )
 
-// seen is a source that answered all of these bodies, the first and the last
+// seen returns a source that answered all of these bodies, the first and the last
 // at rest; "" is a look that failed.
 func seen(t *testing.T, role, tier string, m *engine.Metrics, bodies ...string) *server {
 	t.Helper()

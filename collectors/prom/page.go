@@ -128,7 +128,7 @@ func unread(list []gpustate.Reading) (out []Unread) {
 	return out
 }
 
-// gpus are the GPUs of some readings, as they were last told, and how often they
+// gpus returns the GPUs of some readings, as they were last told, and how often they
 // were. One that was last told to be lost is left out.
 func gpus(list []gpustate.Reading) (out []GPU, looks int) {
 	type id struct{ key, part string }

@@ -113,7 +113,7 @@ func (c *Collector) Start(ctx context.Context, t collectors.Trial, sink collecto
 	return s, nil
 }
 
-// paths are where a target may have its metrics, the first most likely.
+// paths returns where a target may have its metrics, the first most likely.
 func (c *Collector) paths(m *engine.Metrics) []string {
 	switch {
 	case m == nil:

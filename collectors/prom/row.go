@@ -41,7 +41,7 @@ func percentiles() []percentile {
 	return list
 }
 
-// columns are those of the server, once for all together and once for each
+// columns returns those of the server, once for all together and once for each
 // role.
 func columns() []column {
 	var list []column
@@ -112,7 +112,7 @@ func emptyRow(p *engine.Profile) result.Row {
 	return row
 }
 
-// roleNames are the roles that have columns of their own: all, if there are
+// roleNames returns the roles that have columns of their own: all, if there are
 // several.
 func roleNames(p *engine.Profile) []string {
 	if p == nil || len(p.Roles) < 2 {
@@ -164,7 +164,7 @@ func (l lines) of(family string) (samples, names int64) {
 	return samples, names
 }
 
-// makeRow is what was seen of all servers, together and role by role.
+// makeRow returns what was seen of all servers, together and role by role.
 func makeRow(p *engine.Profile, servers []*server) result.Row {
 	row := emptyRow(p)
 	var sources []*quantities.Source
@@ -217,7 +217,7 @@ func float(v float64, ok bool) any {
 	return v
 }
 
-// whole is a number of things; one that no int64 holds is no measurement.
+// whole returns a number of things; one that no int64 holds is no measurement.
 func whole(v float64, ok bool) any {
 	if !ok || !(math.Abs(v) < 1<<53) {
 		return nil
@@ -280,7 +280,7 @@ func either(first, second func(quantities.View) any) func(quantities.View) any {
 	}
 }
 
-// reported is the mean of the engine's own figure of its output over the looks
+// reported returns the mean of the engine's own figure of its output over the looks
 // at which it was at work: it says 0 in between, or its last figure.
 func reported(v quantities.View) any {
 	running := make(map[int]float64)

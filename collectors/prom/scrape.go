@@ -84,7 +84,7 @@ func newScraper(t collectors.Target, paths []string) (*scraper, error) {
 	return s, nil
 }
 
-// url is where the metrics are, or the first place where they may be.
+// url returns where the metrics are, or the first place where they may be.
 func (s *scraper) url() string {
 	if len(s.paths) > 0 {
 		return s.base + s.paths[0]

@@ -243,7 +243,7 @@ func (s *session) samples(w *watch, l *scrape) {
 	}
 }
 
-// noise is what the language of a server says of itself.
+// noise reports whether a metric is what the language of a server says of itself.
 func noise(name string) bool {
 	for _, prefix := range []string{"python_", "process_", "go_"} {
 		if strings.HasPrefix(name, prefix) {
@@ -345,7 +345,7 @@ func (s *session) findings() {
 	}
 }
 
-// unitOf is the unit of a canonical quantity, or what a series' own name says.
+// unitOf returns the unit of a canonical quantity, or what a series' own name says.
 func unitOf(name string) string {
 	if q, ok := engine.LookupQuantity(name); ok {
 		return q.Unit

@@ -32,7 +32,7 @@ func differing(m *engine.Metrics, args map[string]any, e *exposition.Exposition)
 	return out
 }
 
-// argument is a plan's argument, whichever way its name is written. A list or
+// argument returns a plan's argument, whichever way its name is written. A list or
 // a mapping has no one value.
 func argument(args map[string]any, name string) (string, bool) {
 	plain := func(s string) string { return strings.ReplaceAll(strings.TrimLeft(s, "-"), "_", "-") }
@@ -52,7 +52,7 @@ func argument(args map[string]any, name string) (string, bool) {
 	return "", false
 }
 
-// setting is what the engine says, where all of its parts say the same.
+// setting returns what the engine says, where all of its parts say the same.
 func setting(m *engine.Metrics, list []engine.Series, e *exposition.Exposition) (string, bool) {
 	for _, s := range list {
 		for _, rename := range quantities.Renames(s.Name, m.Prefixes) {
@@ -77,7 +77,7 @@ func setting(m *engine.Metrics, list []engine.Series, e *exposition.Exposition) 
 	return "", false
 }
 
-// claim says whether a text is a value. A text that means "none" or "the engine
+// claim reports whether a text is a value. A text that means "none" or "the engine
 // chooses" is not.
 func claim(s string) bool {
 	switch strings.ToLower(s) {

@@ -21,7 +21,7 @@ import (
 	"sweep.dev/sweep/result/finding"
 )
 
-// target is a server on loopback for a test.
+// target returns a server on loopback for a test.
 func target(t *testing.T, role, tier string, m *engine.Metrics, handler http.HandlerFunc) collectors.Target {
 	t.Helper()
 	all, asked := counted(handler)
@@ -33,7 +33,7 @@ func target(t *testing.T, role, tier string, m *engine.Metrics, handler http.Han
 	return collectors.Target{Role: role, Tier: tier, Host: &place{url: server.URL, asked: asked}, Metrics: m}
 }
 
-// several is one whole session of these targets, of so many requests to the first
+// several returns one whole session of these targets, of so many requests to the first
 // at the least.
 func several(t *testing.T, p *engine.Profile, requests int64, targets ...collectors.Target) (result.Row, *sink, error) {
 	t.Helper()

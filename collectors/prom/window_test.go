@@ -35,7 +35,7 @@ func parse(t *testing.T, body string) *exposition.Exposition {
 	return e
 }
 
-// through is a window that saw bodies: the first and the last at rest, the
+// through returns a window that saw bodies: the first and the last at rest, the
 // others under load.
 func through(t *testing.T, engineName string, bodies ...string) *quantities.Window {
 	t.Helper()
@@ -46,7 +46,7 @@ func through(t *testing.T, engineName string, bodies ...string) *quantities.Wind
 	return w
 }
 
-// rowOf is that of a single server.
+// rowOf returns that of a single server.
 func rowOf(w *quantities.Window, bracketed bool, apart time.Duration) result.Row {
 	s := &server{Source: quantities.Source{
 		Role: "server", Tier: engine.TierEngine, Windows: []*quantities.Window{w}, Bracketed: bracketed, Apart: apart.Seconds(),

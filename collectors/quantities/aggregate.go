@@ -37,7 +37,7 @@ func ruleOf(quantity string) rule {
 	return sum
 }
 
-// within is one value of the points of one body, and the highest of what it
+// within returns one value of the points of one body, and the highest of what it
 // was made from where that says more (the fullest of several caches).
 func within(quantity string, s engine.Series, points []exposition.Point) (v, most float64) {
 	r := ruleOf(quantity)

@@ -28,7 +28,7 @@ type histogram struct {
 	incomplete bool
 }
 
-// Snap is all that the histogram of a body holds, in the canonical unit. It is not
+// Snap returns all that the histogram of a body holds, in the canonical unit. It is not
 // ok where the body has none.
 func (f Found) Snap(e *exposition.Exposition) (Snap, bool) {
 	var list []Snap
@@ -85,7 +85,7 @@ func (h *histSeries) advance(now Snap) bool {
 	return grew
 }
 
-// gained is what all series of a histogram gained together, in the canonical
+// gained returns what all series of a histogram gained together, in the canonical
 // unit.
 func (h *histogram) gained() (Snap, bool) {
 	if h == nil || h.unknown || h.incomplete {
@@ -101,7 +101,7 @@ func (h *histogram) gained() (Snap, bool) {
 	return merge(list).scaled(h.scale), true
 }
 
-// scaled is s in another unit.
+// scaled returns s in another unit.
 func (s Snap) scaled(by float64) Snap {
 	s.Sum *= by
 	s.les = slices.Clone(s.les)
@@ -182,7 +182,7 @@ func (s Snap) Quantile(q float64) (Estimate, bool) {
 	return Estimate{}, false
 }
 
-// Bounds are those of the bucket in another unit: "< 300", "> 10000", "300 to 500".
+// Bounds returns those of the bucket in another unit: "< 300", "> 10000", "300 to 500".
 func (e Estimate) Bounds(scale float64) string {
 	low, high := short(e.Low*scale), short(e.High*scale)
 	switch {

@@ -21,7 +21,7 @@ type Source struct {
 	Answered []int
 }
 
-// Window is the one that has a quantity, or nil.
+// Window returns the one that has a quantity, or nil.
 func (s *Source) Window(quantity string) *Window {
 	for _, w := range s.Windows {
 		if w.Has(quantity) {
@@ -31,7 +31,7 @@ func (s *Source) Window(quantity string) *Window {
 	return nil
 }
 
-// may says that the source was never seen and could have the quantity.
+// may reports whether the source was never seen and could have the quantity.
 func (s *Source) may(quantity string) bool {
 	named := false
 	for _, w := range s.Windows {
@@ -64,7 +64,7 @@ func newGroup(sources []*Source, quantity string) Group {
 // A View is whom to ask for a quantity.
 type View func(quantity string) Group
 
-// Totals is the view of the whole deployment: a quantity is that of the roles
+// Totals returns the view of the whole deployment: a quantity is that of the roles
 // that the profile names, else of the engines, else of the frontend, else of
 // the router. Never of two tiers: they see the same requests.
 func Totals(p *engine.Profile, sources []*Source) View {
@@ -84,7 +84,7 @@ func Totals(p *engine.Profile, sources []*Source) View {
 	}
 }
 
-// Only is the view of one role.
+// Only returns the view of one role.
 func Only(role string, sources []*Source) View {
 	mine := slices.DeleteFunc(slices.Clone(sources), func(s *Source) bool { return s.Role != role })
 	return func(quantity string) Group { return newGroup(mine, quantity) }
@@ -92,7 +92,7 @@ func Only(role string, sources []*Source) View {
 
 func (g Group) known() bool { return !g.unknown && len(g.sources) > 0 }
 
-// Gained is what a counter grew by, over all.
+// Gained returns what a counter grew by, over all.
 func (g Group) Gained(quantity string) (float64, bool) {
 	total := 0.0
 	for _, s := range g.sources {
@@ -109,7 +109,7 @@ func (g Group) Gained(quantity string) (float64, bool) {
 	return total, g.known()
 }
 
-// Rate is what a counter grew by in a second, each over its own time.
+// Rate returns what a counter grew by in a second, each over its own time.
 func (g Group) Rate(quantity string) (float64, bool) {
 	total := 0.0
 	for _, s := range g.sources {
@@ -133,7 +133,7 @@ var ratios = map[string]struct {
 	engine.SpecAcceptLen:  {engine.SpecAccepted, engine.SpecDrafts, 1}, // the token that the model itself makes
 }
 
-// ratio is a quantity of ratios; what is no measurement of it is unknown.
+// ratio returns a quantity of ratios; what is no measurement of it is unknown.
 func ratio(quantity string, counter func(string) (float64, bool)) (float64, bool) {
 	r, ok := ratios[quantity]
 	part, ok1 := counter(r.part)
@@ -143,14 +143,14 @@ func ratio(quantity string, counter func(string) (float64, bool)) (float64, bool
 	return v, ok && ok1 && ok2 && all > 0 && q.Measured(v)
 }
 
-// Ratio is a quantity that follows from two counters. Both are asked of the servers
+// Ratio returns a quantity that follows from two counters. Both are asked of the servers
 // that have the divisor.
 func (v View) Ratio(quantity string) (float64, bool) {
 	g := v(ratios[quantity].all)
 	return ratio(quantity, g.Gained)
 }
 
-// Ratio is what the last body says of a quantity that follows from two counters,
+// Ratio returns what the last body says of a quantity that follows from two counters,
 // since the server started.
 func (w *Window) Ratio(quantity string) (float64, bool) {
 	return ratio(quantity, func(counter string) (float64, bool) {
@@ -159,10 +159,10 @@ func (w *Window) Ratio(quantity string) (float64, bool) {
 	})
 }
 
-// PartOf is the counter that a ratio counts, "" for a quantity that is none.
+// PartOf returns the counter that a ratio counts, "" for a quantity that is none.
 func PartOf(quantity string) string { return ratios[quantity].part }
 
-// Histogram is what a histogram gained, over all.
+// Histogram returns what a histogram gained, over all.
 func (g Group) Histogram(quantity string) (Snap, bool) {
 	var list []Snap
 	for _, s := range g.sources {
@@ -182,7 +182,7 @@ type Moment struct {
 	Value, Most float64
 }
 
-// Moments are the rounds under load in which all answered, and none left out
+// Moments returns the rounds under load in which all answered, and none left out
 // what it had told before. One of which a server is missing would be a smaller
 // sum than there was.
 func (g Group) Moments(quantity string) []Moment {
@@ -224,7 +224,7 @@ func (g Group) Moments(quantity string) []Moment {
 	return out
 }
 
-// capacity is the size of a server's KV cache in a unit that all servers tell,
+// capacity returns the size of a server's KV cache in a unit that all servers tell,
 // or 0.
 func (g Group) capacity(of *Source) float64 {
 	for _, quantity := range []string{engine.KVCacheTokens, engine.KVCacheBlocks} {
@@ -235,12 +235,12 @@ func (g Group) capacity(of *Source) float64 {
 	return 0
 }
 
-// Gauge is the mean and the most of a gauge under load.
+// Gauge returns the mean and the most of a gauge under load.
 func (g Group) Gauge(quantity string) (average, most float64, ok bool) {
 	return Average(g.Moments(quantity))
 }
 
-// Average is the mean and the most of some moments; not ok if there are none.
+// Average returns the mean and the most of some moments; not ok if there are none.
 func Average(list []Moment) (average, most float64, ok bool) {
 	most = math.Inf(-1)
 	for _, m := range list {
@@ -250,7 +250,7 @@ func Average(list []Moment) (average, most float64, ok bool) {
 	return average / float64(len(list)), most, len(list) > 0
 }
 
-// Last is what a gauge said last, under load or not.
+// Last returns what a gauge said last, under load or not.
 func (g Group) Last(quantity string) (float64, bool) {
 	if !g.known() {
 		return 0, false
@@ -264,7 +264,7 @@ func (g Group) Last(quantity string) (float64, bool) {
 	return v, true
 }
 
-// Least is the lowest that a gauge ever said.
+// Least returns the lowest that a gauge ever said.
 func (g Group) Least(quantity string) (float64, bool) {
 	least := math.Inf(1)
 	for _, s := range g.sources {

@@ -30,7 +30,7 @@ type Found struct {
 	Zero bool
 }
 
-// Unit is that of the values.
+// Unit returns that of the values.
 func (f Found) Unit() string { return cmp.Or(f.Series.Unit, f.Quantity.Unit) }
 
 // Find looks for a series in a body under each of the engine's prefixes, and
@@ -83,7 +83,7 @@ func findZero(e *exposition.Exposition, s engine.Series, prefixes []string, q en
 	return Found{}, false
 }
 
-// Renames are the ways to write a name: as it stands, and with the further
+// Renames returns the ways to write a name: as it stands, and with the further
 // prefixes where it has the first.
 func Renames(name string, prefixes []string) []func(string) string {
 	out := []func(string) string{func(s string) string { return s }}
@@ -101,7 +101,7 @@ func Renames(name string, prefixes []string) []func(string) string {
 	return out
 }
 
-// Spelling is the name of a counter as the body has it: some clients leave out
+// Spelling returns the name of a counter as the body has it: some clients leave out
 // _total, and OpenMetrics demands it.
 func Spelling(e *exposition.Exposition, name, kind string) string {
 	if kind != engine.Counter || exists(e, name) {
@@ -143,7 +143,7 @@ func partOfHistogram(e *exposition.Exposition, name string) []exposition.Point {
 	return out
 }
 
-// summaries are histograms without buckets.
+// summaries returns histograms without buckets.
 func summaries(e *exposition.Exposition, name string) []exposition.Histogram {
 	var out []exposition.Histogram
 	for _, sum := range e.Named(name + "_sum") {
@@ -198,7 +198,7 @@ func (f Found) Points(e *exposition.Exposition) []exposition.Point {
 	return out
 }
 
-// Texts are the values of a label.
+// Texts returns the values of a label.
 func (f Found) Texts(e *exposition.Exposition) []string {
 	var out []string
 	for _, p := range e.Named(f.Names[0]) {
@@ -209,7 +209,7 @@ func (f Found) Texts(e *exposition.Exposition) []string {
 	return out
 }
 
-// second are the points of the series that Times, Needs or Zero names.
+// second returns the points of the series that Times, Needs or Zero names.
 func second(e *exposition.Exposition, s *engine.Series, name string) []exposition.Point {
 	if s == nil {
 		return nil
@@ -217,7 +217,7 @@ func second(e *exposition.Exposition, s *engine.Series, name string) []expositio
 	return Found{Series: *s, Names: []string{name}}.Points(e)
 }
 
-// factor is what Times multiplies a point by: a label of the same point, or the
+// factor returns what Times multiplies a point by: a label of the same point, or the
 // one of the second series that stands beside it.
 func (f Found) factor(p exposition.Point, all []exposition.Point) (float64, bool) {
 	t := *f.Times
@@ -234,7 +234,7 @@ func (f Found) factor(p exposition.Point, all []exposition.Point) (float64, bool
 	return all[0].Value, true
 }
 
-// beside are those of the points that agree with p in all labels that both have.
+// beside returns those of the points that agree with p in all labels that both have.
 func beside(p exposition.Point, points []exposition.Point) []exposition.Point {
 	var out []exposition.Point
 	for _, q := range points {
@@ -341,7 +341,7 @@ func replicaKey(labels []exposition.Label) string {
 	return exposition.LabelString(without(labels, append([]string{"pid"}, ranks...)...))
 }
 
-// below says that the ranks of a come before those of b.
+// below reports whether the ranks of a come before those of b.
 func below(a, b []exposition.Label) bool {
 	for _, name := range ranks {
 		x, okx := exposition.ParseValue(value(a, name))

@@ -45,7 +45,7 @@ type Body struct {
 	ProcessStart, Now float64
 }
 
-// NewWindow is a window of a target whose series mean m.
+// NewWindow returns a window of a target whose series mean m.
 func NewWindow(m *engine.Metrics) *Window {
 	return &Window{
 		Metrics:  m,
@@ -246,18 +246,18 @@ func (w *Window) observeHistogram(name string, f Found, e *exposition.Exposition
 	}
 }
 
-// Chosen is where the engine has a quantity, once a body had it.
+// Chosen returns where the engine has a quantity, once a body had it.
 func (w *Window) Chosen(quantity string) (Found, bool) {
 	f, ok := w.chosen[quantity]
 	return f, ok
 }
 
-// Has says whether a body had the quantity.
+// Has reports whether a body had the quantity.
 func (w *Window) Has(name string) bool {
 	return w.gauges[name] != nil || w.counters[name] != nil || w.hists[name] != nil
 }
 
-// gained is what a counter grew by over the window.
+// gained returns what a counter grew by over the window.
 func (w *Window) gained(name string) (float64, bool) {
 	c := w.counters[name]
 	if c == nil || c.unknown || c.incomplete || len(c.last) == 0 && !c.zero {

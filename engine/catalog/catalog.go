@@ -40,10 +40,10 @@ type GPU struct {
 	PriceDate   string  `yaml:"price_date"` // YYYY-MM-DD
 }
 
-// Memory is the GPU's memory in bytes.
+// Memory returns the GPU's memory in bytes.
 func (g GPU) Memory() int64 { return g.MemoryMiB << 20 }
 
-// Supports says whether the GPU computes in a type.
+// Supports reports whether the GPU computes in a type.
 func (g GPU) Supports(dtype string) bool { _, ok := g.TFLOPS[dtype]; return ok }
 
 // A Model is the shape of one dense decoder-only transformer.
@@ -65,13 +65,13 @@ type Model struct {
 	Source       string `yaml:"source"`
 }
 
-// KVBytesPerToken is the size of one token's keys and values in all layers,
+// KVBytesPerToken returns the size of one token's keys and values in all layers,
 // with elements of elem bytes.
 func (m Model) KVBytesPerToken(elem float64) float64 {
 	return 2 * float64(m.Layers*m.KVHeads*m.HeadDim) * elem
 }
 
-// Embedding is the number of weights in the token embedding.
+// Embedding returns the number of weights in the token embedding.
 func (m Model) Embedding() int64 { return int64(m.Vocab) * int64(m.Hidden) }
 
 //go:embed gpus.yaml
@@ -117,7 +117,7 @@ func GPUByName(name string) (GPU, bool) {
 	return GPU{}, false
 }
 
-// NameOfLabel is the name of the GPU that a label of a Kubernetes node says; the label itself
+// NameOfLabel returns the name of the GPU that a label of a Kubernetes node says; the label itself
 // if the catalogue has none.
 func NameOfLabel(label string) string {
 	for _, g := range loadGPUs() {
@@ -128,7 +128,7 @@ func NameOfLabel(label string) string {
 	return label
 }
 
-// NoGPU says whether a plan's label of a GPU says that there is none: cpu, or a label that
+// NoGPU reports whether a plan's label of a GPU says that there is none: cpu, or a label that
 // begins with cpu and a separator, as cpu-2-cores. Labels are free on backends that do not
 // choose hardware.
 func NoGPU(label string) bool {

@@ -69,7 +69,7 @@ func TestGPUs_areCopies(t *testing.T) {
 	}
 }
 
-// count is the number of weights of a shape, as the published code makes them:
+// count returns the number of weights of a shape, as the published code makes them:
 // Qwen2 has biases on q, k and v; Qwen3 has norms on q and k instead; Gemma 3
 // has those and four norms a layer.
 func count(m Model) int64 {

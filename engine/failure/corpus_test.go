@@ -50,7 +50,7 @@ func (f *failed) end() failure.End {
 	return failure.End{Exited: e.Exited, Code: e.Code, Signal: e.Signal, OOMKilled: e.OOMKilled, TimedOut: e.TimedOut, Hung: e.Hung, WrongModel: e.WrongModel}
 }
 
-// profile is the built-in one that the log's folder names, or one like it.
+// profile returns the built-in one that the log's folder names, or one like it.
 func (f *failed) profile(t *testing.T) *engine.Profile {
 	t.Helper()
 	name := filepath.Dir(f.Log)
@@ -187,7 +187,7 @@ func TestFailures_eachEntry(t *testing.T) {
 	}
 }
 
-// explained says whether an entry that is no wrapper explains a log.
+// explained reports whether an entry that is no wrapper explains a log.
 func (f *failed) explained(t *testing.T) bool {
 	e, ok := failure.Explains(f.profile(t).Failures, f.lines)
 	return ok && !e.Wrapper

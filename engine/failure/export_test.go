@@ -10,7 +10,7 @@ const MaxLine = maxLine
 // Shorten is shorten.
 func Shorten(line string) string { return shorten(line) }
 
-// Common are the texts of all engines.
+// Common returns the texts of all engines.
 func Common() (list []Text) {
 	for _, p := range common().patterns {
 		list = append(list, p.Text)
@@ -18,7 +18,7 @@ func Common() (list []Text) {
 	return list
 }
 
-// Explains is the text that Classify takes.
+// Explains returns the text that Classify takes.
 func Explains(own []Text, lines []string) (Text, bool) {
 	lines = common().telling(lines)
 	patterns := slices.Concat(compile(own), common().patterns)
@@ -30,7 +30,7 @@ func Explains(own []Text, lines []string) (Text, bool) {
 	return Text{}, false
 }
 
-// Overlooked are the common texts that match one of the lines, and are not found
+// Overlooked returns the common texts that match one of the lines, and are not found
 // in it.
 func Overlooked(lines []string) (list []Text) {
 	for _, line := range common().telling(lines) {

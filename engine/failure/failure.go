@@ -56,7 +56,7 @@ type Diagnosis struct {
 	Change string
 }
 
-// Advice is all that a person can do with a diagnosis, in one line: what is
+// Advice returns all that a person can do with a diagnosis, in one line: what is
 // wrong, what to try, and what to change in the plan.
 func (d Diagnosis) Advice() string {
 	parts := []string{d.Says, d.Hint}
@@ -72,7 +72,7 @@ type Class struct {
 	Says string `yaml:"says"` // what is wrong, in one sentence without its full stop
 }
 
-// Classes are the classes that [Classify] gives for the built-in engines. A profile
+// Classes returns the classes that [Classify] gives for the built-in engines. A profile
 // of one's own may have further ones.
 func Classes() []Class { return slices.Clone(common().classes) }
 
@@ -177,7 +177,7 @@ func (t *table) classify(own []Text, tail []string, end End) Diagnosis {
 // the text of an error with its gaps.
 var frame = regexp.MustCompile(`^(.*?) {2}File ".+", line \d+`)
 
-// telling are the lines of a tail that can explain an end, without colours.
+// telling returns the lines of a tail that can explain an end, without colours.
 func (t *table) telling(tail []string) []string {
 	lines := make([]string, 0, len(tail))
 	var source string // with what a line of source begins
@@ -199,7 +199,7 @@ func (t *table) telling(tail []string) []string {
 	return lines
 }
 
-// diagnosis is what the way of the end says by itself.
+// diagnosis returns what the way of the end says by itself.
 func (e End) diagnosis(last, key string) Diagnosis {
 	switch {
 	case e.Hung:

@@ -40,7 +40,7 @@ func (p *pattern) find(line, lower string) []int {
 	return p.re.FindStringSubmatchIndex(line)
 }
 
-// literals are texts of which every match of re contains one, or nil if
+// literals returns texts of which every match of re contains one, or nil if
 // there are none.
 func literals(re *syntax.Regexp) []string {
 	switch re.Op {

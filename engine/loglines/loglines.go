@@ -145,7 +145,7 @@ func NewReader(logs *Logs) *Reader {
 	return r
 }
 
-// prints says whether the log of a source may have lines of these roles. A role of a stack
+// prints reports whether the log of a source may have lines of these roles. A role of a stack
 // may be two at once, as prefill-decode, and a server without one may be any.
 func (r *Reader) prints(s Source, roles []string) bool {
 	role := s.Role
@@ -160,7 +160,7 @@ func (r *Reader) prints(s Source, roles []string) bool {
 	})
 }
 
-// uncoloured is a line without the sequences that colour it, which servers write into files
+// uncoloured returns a line without the sequences that colour it, which servers write into files
 // too: those of ECMA-48 that begin with ESC [. Long lines have many of them.
 func uncoloured(text string) string {
 	if !strings.Contains(text, csi) {
@@ -189,7 +189,7 @@ func uncoloured(text string) string {
 // csi introduces a control sequence.
 const csi = "\x1b["
 
-// Noise says whether a line says nothing of interest.
+// Noise reports whether a line says nothing of interest.
 func (r *Reader) Noise(s Source, text string) bool {
 	text = uncoloured(text)
 	for i, n := range r.logs.Noise {
@@ -225,7 +225,7 @@ func (s Stamp) last() time.Time {
 	return s.Time
 }
 
-// OwnTime is the time that a line itself says, or the zero time. If it says no year, the
+// OwnTime returns the time that a line itself says, or the zero time. If it says no year, the
 // time is in the year that brings it nearest to near.
 func (r *Reader) OwnTime(text string, near time.Time) Stamp {
 	text = uncoloured(text)

@@ -59,7 +59,7 @@ func tell(t *testing.T, dir, request string, without ...string) loglines.Telling
 	})
 }
 
-// told is a request by lines that can be read.
+// told returns a request by lines that can be read.
 func told(t *testing.T, r *loglines.Reader, request string, read func(*loglines.Story)) loglines.Telling {
 	t.Helper()
 	g, err := r.Tell(request, func(s *loglines.Story) error {

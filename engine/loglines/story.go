@@ -121,7 +121,7 @@ func (s *Story) Add(source Source, at Stamp, text string) {
 	}
 }
 
-// shortened is a value that does not keep its line in memory.
+// shortened returns a value that does not keep its line in memory.
 func shortened(value string) string {
 	if len(value) <= maxValue {
 		return strings.Clone(value)
@@ -138,7 +138,7 @@ func sameRequest(a, b string) bool {
 	return a == b || len(a) >= shortestID && names(b, a)
 }
 
-// names says whether a text has an id that is no part of a longer one.
+// names reports whether a text has an id that is no part of a longer one.
 func names(text, id string) bool {
 	for {
 		before, after, found := strings.Cut(text, id)
@@ -152,16 +152,16 @@ func names(text, id string) bool {
 	}
 }
 
-// continues says whether a character next to an id makes it another id, as the last of n12
+// continues reports whether a character next to an id makes it another id, as the last of n12
 // does with n1.
 func continues(c string) bool {
 	return c != "" && (c >= "0" && c <= "9" || c >= "a" && c <= "z" || c >= "A" && c <= "Z")
 }
 
-// ours says whether an id is one of the request.
+// ours reports whether an id is one of the request.
 func (s *Story) ours(id string) bool { return s.ids[id] || sameRequest(id, s.request) }
 
-// bind says whether a line is of the request, and learns the other id that it may name it by:
+// bind reports whether a line is of the request, and learns the other id that it may name it by:
 // a line that has both ids may stand in any log, and name a third one.
 func (s *Story) bind(one *step) {
 	alias := one.group(groupAlias)
@@ -246,7 +246,7 @@ func (s *Story) tell() Telling {
 	return out
 }
 
-// told is what a step says.
+// told returns what a step says.
 func (s *Story) told(one *step) Told {
 	e := s.r.logs.Events[one.event]
 	told := Told{Event: e.Name, Says: e.Says, Time: one.at.Time, WholeSecond: one.at.Whole, Role: one.source.Role, Pod: one.source.Pod, Container: one.source.Container, Of: one.of, Values: []Group{}}
@@ -261,7 +261,7 @@ func (s *Story) told(one *step) Told {
 	return told
 }
 
-// repeats says whether a link only repeats a part of another value.
+// repeats reports whether a link only repeats a part of another value.
 func (s *Story) repeats(one *step, link Group) bool {
 	return slices.Contains(s.r.logs.Links, link.Name) && slices.ContainsFunc(one.groups, func(g Group) bool {
 		return g.Name != link.Name && strings.Contains(g.Value, link.Value)
@@ -345,7 +345,7 @@ func (s *Story) why(event int) string {
 	return "no log of " + strings.Join(e.Roles, " or ") + " was read"
 }
 
-// fitting is the line of an event without ids that belongs to the request, with how many
+// fitting returns the line of an event without ids that belongs to the request, with how many
 // fit. It is nil if the story has one already.
 func (s *Story) fitting(event int, placed []*step) (best *step) {
 	if slices.ContainsFunc(placed, func(one *step) bool { return one.event == event }) {
@@ -381,7 +381,7 @@ func distance(a, b *step) time.Duration {
 	return max(0, a.at.Sub(b.at.last()), b.at.Sub(a.at.last()))
 }
 
-// known are the values of links that the story has.
+// known returns the values of links that the story has.
 func (s *Story) known(placed []*step) map[string][]string {
 	links := map[string][]string{}
 	for _, one := range placed {
@@ -394,7 +394,7 @@ func (s *Story) known(placed []*step) map[string][]string {
 	return links
 }
 
-// between is when an event can have been: after the earlier events that name the request,
+// between returns when an event can have been: after the earlier events that name the request,
 // and before the later ones. The zero time is no limit.
 func (s *Story) between(event int, placed []*step) (from, to time.Time) {
 	for _, one := range placed {
@@ -409,7 +409,7 @@ func (s *Story) between(event int, placed []*step) (from, to time.Time) {
 	return from, to
 }
 
-// anchor is the event of the story that a place is next to: the first, or for what comes
+// anchor returns the event of the story that a place is next to: the first, or for what comes
 // after it, the last.
 func (s *Story) anchor(near Near, placed []*step) (found *step) {
 	for _, one := range placed {
@@ -446,7 +446,7 @@ func (s *Story) fits(one, anchor *step, near Near, links map[string][]string) bo
 	return true
 }
 
-// about is the pod that an event is about: the one that it names, if its log was read, or
+// about returns the pod that an event is about: the one that it names, if its log was read, or
 // the one that printed it.
 func (s *Story) about(one *step) string {
 	if name := one.group(groupPod); name != "" {

@@ -14,7 +14,7 @@ const (
 	Alias         = "alias"          // other lines have another id of the request
 )
 
-// Tellings are all of them.
+// Tellings returns all of them.
 func Tellings() []string {
 	return []string{PickedPrefill, PickedDecode, Picked, DecodeOnly, Prefill, Decode, Moved, Alias}
 }
@@ -72,7 +72,7 @@ type Unprinted struct {
 	Prints string `json:"prints"` // what makes a server print it
 }
 
-// Unprinted are the kinds of lines that tell what none of these do, if something makes a
+// Unprinted returns the kinds of lines that tell what none of these do, if something makes a
 // server print them.
 func (r *Reader) Unprinted(told map[string]bool) (all []Unprinted) {
 	for i := range r.logs.Events {
@@ -87,11 +87,11 @@ func (r *Reader) Unprinted(told map[string]bool) (all []Unprinted) {
 	return all
 }
 
-// Aliases says whether a line may give a request another id, so that its other lines do not
+// Aliases reports whether a line may give a request another id, so that its other lines do not
 // have the one that the client sent.
 func (r *Reader) Aliases() bool { return r.aliases }
 
-// TellsWays says whether a line of these logs can tell the way of a request.
+// TellsWays reports whether a line of these logs can tell the way of a request.
 func (l *Logs) TellsWays() bool {
 	return slices.ContainsFunc(l.Events, func(e Event) bool { return e.Tells != "" })
 }

@@ -82,7 +82,7 @@ func (a *asking) each(ctx context.Context, n int, f func(context.Context, int)) 
 	_ = g.Wait() // f has no error
 }
 
-// first is the first answer to an item, scored.
+// first returns the first answer to an item, scored.
 func (a *asking) first(ctx context.Context, item *quality.Item) quality.Answer {
 	out := quality.Answer{Item: item.Name, Match: item.Match}
 	r, err := a.one(ctx, item)
@@ -144,7 +144,7 @@ func (a *asking) one(ctx context.Context, item *quality.Item) (reply, error) {
 	return a.read(raw)
 }
 
-// question is the request for an item.
+// question returns the request for an item.
 func (a *asking) question(item *quality.Item) (path string, body map[string]any) {
 	body = make(map[string]any, len(a.API.Body)+len(a.quality.Body)+4)
 	maps.Copy(body, a.API.Body)

@@ -16,7 +16,7 @@ const confidence = 0.95
 // mostCut is the share of the answers above which reaching the most tokens is a finding.
 const mostCut = 0.1
 
-// Scores are what scored answers come to, as columns of every row of the deployment: all
+// Scores returns what scored answers come to, as columns of every row of the deployment: all
 // that is known of answers that sweep did not ask for.
 func Scores(list []quality.Answer) result.Row {
 	s := quality.Summarize(list, confidence)
@@ -31,7 +31,7 @@ func scores(s *quality.Summary) result.Row {
 	return row
 }
 
-// Row is what answers come to, as columns and findings of every row of the deployment.
+// Row returns what answers come to, as columns and findings of every row of the deployment.
 func Row(list []quality.Answer) (result.Row, []result.Finding) {
 	s := quality.Summarize(list, confidence)
 	row := scores(&s)

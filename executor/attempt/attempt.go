@@ -116,7 +116,7 @@ func New(c *Config, s *Subject, t Trial, n int, files *rundir.Attempt) *Attempt 
 	return a
 }
 
-// event is one of this attempt.
+// event returns one of this attempt.
 func (a *Attempt) event(t event.Type) event.Event {
 	return event.Event{
 		Type: t, Deployment: a.subject.Of.ID, Cell: a.trial.Key.Cell, Trial: a.trial.Key.Trial,
@@ -189,7 +189,7 @@ const (
 	afterErrors = 5 * time.Second
 )
 
-// Died says whether the server is gone. It waits for the news of that, at most 5 s,
+// Died reports whether the server is gone. It waits for the news of that, at most 5 s,
 // where the load ended on errors that a death may be behind; ctx cuts it short.
 func (a *Attempt) Died(ctx context.Context) bool {
 	completed := result.Never
@@ -287,12 +287,12 @@ func (a *Attempt) options(progress func(load.Progress)) load.Options {
 	}
 }
 
-// requestID is what the ids of its requests begin with.
+// requestID returns what the ids of its requests begin with.
 func (a *Attempt) requestID() string {
 	return a.trial.Key.Cell + "-" + layout.Trial(a.trial.Key.Trial) + "-" + layout.Attempt(a.number)
 }
 
-// load is the plan's load of this trial in the load package's terms.
+// load returns the plan's load of this trial in the load package's terms.
 func (a *Attempt) load() source.Config {
 	c := a.config.Inputs.Source(a.trial.Cell, a.trial.Key.Trial, a.trial.First)
 	c.Attempt = 1 // each is made on a server of its own, so all may ask the same

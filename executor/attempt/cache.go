@@ -15,7 +15,7 @@ import (
 	"sweep.dev/sweep/result/finding"
 )
 
-// MayResetCache says whether the prefix caches of a backend's servers may be
+// MayResetCache reports whether the prefix caches of a backend's servers may be
 // emptied: always those of our own servers, and those of others, which are given,
 // if the plan says that their owner permits it.
 func MayResetCache(b backends.Backend, given bool) bool {
@@ -72,7 +72,7 @@ func (a *Attempt) resetReplica(ctx context.Context, h host.Host, path string) er
 	return err
 }
 
-// isNotFound says whether every server that answered did so with 404.
+// isNotFound reports whether every server that answered did so with 404.
 func isNotFound(err error) bool {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, e := range joined.Unwrap() {
@@ -86,7 +86,7 @@ func isNotFound(err error) bool {
 	return errors.As(err, &answer) && answer.Code == http.StatusNotFound
 }
 
-// mayKnow says whether an earlier run may have left the prompts of this trial in
+// mayKnow reports whether an earlier run may have left the prompts of this trial in
 // the server's prefix cache: it sends given prompts without a marker of its own to
 // a server that was up before the run and that was not emptied.
 func (a *Attempt) mayKnow() bool {
@@ -94,7 +94,7 @@ func (a *Attempt) mayKnow() bool {
 	return a.uncleared && a.subject.Server.Foreign && p.Kind != plan.PromptsSynthetic && !p.CacheBust
 }
 
-// shared is the largest share of the prompts' tokens that a prefix cache can
+// shared returns the largest share of the prompts' tokens that a prefix cache can
 // know because of what the load itself shares. Nil if the plan lets prompts be
 // asked again: of these a cache may know all from the trial before.
 func (a *Attempt) shared() *float64 {

@@ -9,7 +9,7 @@ import (
 	"sweep.dev/sweep/rundir"
 )
 
-// answered is an attempt at the first trial of a plan, of which 100 requests were
+// answered returns an attempt at the first trial of a plan, of which 100 requests were
 // answered.
 func answered(t *testing.T, lines ...string) *Attempt {
 	t.Helper()

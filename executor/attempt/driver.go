@@ -46,10 +46,10 @@ func Check(c *Config, s *Subject, t Trial) error {
 	return nil
 }
 
-// clientKind is which client sends.
+// clientKind returns which client sends.
 func (a *Attempt) clientKind() string { return cmp.Or(a.config.Client, a.trial.Cell.Load.Client) }
 
-// wire is how the server at a URL is asked.
+// wire returns how the server at a URL is asked.
 func (a *Attempt) wire(url string) wire.Config {
 	l := a.trial.Cell.Load
 	api := a.subject.Profile.API
@@ -76,7 +76,7 @@ func (a *Attempt) authorize(h http.Header) {
 	}
 }
 
-// merge is a with b over it.
+// merge returns a with b over it.
 func merge[V any](a, b map[string]V) map[string]V {
 	m := make(map[string]V, len(a)+len(b))
 	maps.Copy(m, a)
@@ -84,5 +84,5 @@ func merge[V any](a, b map[string]V) map[string]V {
 	return m
 }
 
-// exact says whether every request of this trial must yield max_tokens tokens.
+// exact reports whether every request of this trial must yield max_tokens tokens.
 func (a *Attempt) exact() bool { return a.trial.Cell.Load.Output == plan.OutputExact }

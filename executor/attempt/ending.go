@@ -16,7 +16,7 @@ import (
 	"sweep.dev/sweep/result/objective"
 )
 
-// ended is the finding of a load that ended before its cap.
+// ended returns the finding of a load that ended before its cap.
 func ended(d stopping.Decision) result.Finding {
 	switch d.By {
 	case stopping.Precise, stopping.Decided:
@@ -54,7 +54,7 @@ func (s *supervisor) started(at time.Duration) {
 	s.begin.Do(func() { s.tell(func(r *stopping.Rule) { r.Start(at) }) })
 }
 
-// ruleOf is what may end a trial of this load before its cap. due is when its
+// ruleOf returns what may end a trial of this load before its cap. due is when its
 // requests are due, of an open loop, and objectives what ends it once they are decided,
 // nil for none.
 func ruleOf(l plan.Load, due []time.Duration, objectives *objective.Watch) *stopping.Rule {
@@ -68,7 +68,7 @@ func ruleOf(l plan.Load, due []time.Duration, objectives *objective.Watch) *stop
 	return stopping.New(c)
 }
 
-// holds are the times in which an open loop keeps one rate. A trace is not known to.
+// holds returns the times in which an open loop keeps one rate. A trace is not known to.
 func holds(l plan.Load) []stopping.Hold {
 	var all []stopping.Hold
 	var from time.Duration
@@ -131,7 +131,7 @@ func (s *supervisor) over() (stopping.Decision, bool) {
 	return s.rule.Over()
 }
 
-// capped is which of its caps ended a load of so many measured requests that
+// capped returns which of its caps ended a load of so many measured requests that
 // nothing ended before.
 func capped(c source.Config, measured int) string {
 	most := c.Requests

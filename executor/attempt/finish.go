@@ -33,7 +33,7 @@ func (a *Attempt) Finish(end outcome.End) (*result.Outcome, error) {
 	return o, a.write(m.Samples)
 }
 
-// identity is what the attempt is one at.
+// identity returns what the attempt is one at.
 func (a *Attempt) identity() outcome.Trial {
 	t := outcome.Trial{
 		Plan: a.config.Plan, RunID: a.config.RunID, Cell: a.trial.Cell, Label: a.trial.Label,
@@ -49,7 +49,7 @@ func (a *Attempt) identity() outcome.Trial {
 	return t
 }
 
-// server is what is known of the server by now; nil if none is up.
+// server returns what is known of the server by now; nil if none is up.
 func (a *Attempt) server() *outcome.Server {
 	s := a.subject.Server
 	if s == nil {
@@ -65,7 +65,7 @@ func (a *Attempt) server() *outcome.Server {
 	return known
 }
 
-// measured is all that the attempt saw. What was sent beyond the load is counted in
+// measured returns all that the attempt saw. What was sent beyond the load is counted in
 // its row, if that is wanted, and in no later one.
 func (a *Attempt) measured(extra bool) (m outcome.Measured, err error) {
 	l := a.trial.Cell.Load
@@ -106,7 +106,7 @@ func (a *Attempt) measured(extra bool) (m outcome.Measured, err error) {
 	return m, nil
 }
 
-// Hung says whether every request was given up after its time without a token: the
+// Hung reports whether every request was given up after its time without a token: the
 // server's logs may say why.
 func (a *Attempt) Hung() bool {
 	n := 0

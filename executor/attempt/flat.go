@@ -40,7 +40,7 @@ const (
 // metricsCollector is the kind of the collector that reads the engine's metrics.
 const metricsCollector = "prom"
 
-// WarmsUntilFlat says whether the warm-up of a load goes on until the server's caches
+// WarmsUntilFlat reports whether the warm-up of a load goes on until the server's caches
 // are flat. The plan leaves the warm-up to sweep, its prompts begin alike or are sent
 // again, the server is ours, and its metrics show what is in its caches.
 func WarmsUntilFlat(p *plan.Plan, profile *engine.Profile, given bool, l plan.Load) bool {
@@ -52,7 +52,7 @@ func WarmsUntilFlat(p *plan.Plan, profile *engine.Profile, given bool, l plan.Lo
 		slices.ContainsFunc(p.Collect, func(c plan.Plugin) bool { return c.Kind == metricsCollector })
 }
 
-// showsCaches says whether an engine's profile knows where its caches can be seen.
+// showsCaches reports whether an engine's profile knows where its caches can be seen.
 func showsCaches(profile *engine.Profile) bool {
 	all := []*engine.Metrics{&profile.Metrics}
 	for _, role := range profile.Roles {
@@ -63,11 +63,11 @@ func showsCaches(profile *engine.Profile) bool {
 	})
 }
 
-// FlatRequests is how many requests such a warm-up sends at most beyond its first, two
+// FlatRequests returns how many requests such a warm-up sends at most beyond its first, two
 // for each in flight, where slots are.
 func FlatRequests(l plan.Load, slots int) int { return mostRounds * roundOf(l, slots) }
 
-// roundOf is how many requests a round has.
+// roundOf returns how many requests a round has.
 func roundOf(l plan.Load, slots int) int {
 	return max(leastRound, slots, min(l.Prompts.PrefixGroups, mostPrefixes))
 }
@@ -76,10 +76,10 @@ func roundOf(l plan.Load, slots int) int {
 // cache that was in use, each from 0 to 1 or NaN.
 type cacheLook struct{ hits, used float64 }
 
-// known says whether anything is.
+// known reports whether anything is.
 func (c cacheLook) known() bool { return !math.IsNaN(c.hits) || !math.IsNaN(c.used) }
 
-// flat says whether the last rounds are alike in all that is known of them.
+// flat reports whether the last rounds are alike in all that is known of them.
 func flat(rounds []cacheLook) bool {
 	if len(rounds) < flatRounds {
 		return false
@@ -89,7 +89,7 @@ func flat(rounds []cacheLook) bool {
 		spread(last, func(c cacheLook) float64 { return c.used }) <= flatWithin
 }
 
-// spread is the difference between the greatest and the least of the figures that are
+// spread returns the difference between the greatest and the least of the figures that are
 // known, 0 for none.
 func spread(rounds []cacheLook, of func(cacheLook) float64) float64 {
 	low, high := math.Inf(1), math.Inf(-1)
@@ -149,7 +149,7 @@ func (a *Attempt) round(ctx context.Context, d sender, s sending) (cacheLook, er
 	return cacheLook{number(col.PrefixCacheHitRate), number(col.MaxKVCacheUsage)}, errors.Join(err, a.lostIn(&h), context.Cause(ctx))
 }
 
-// unsettled is the finding of a warm-up that ended before the caches were flat, or
+// unsettled returns the finding of a warm-up that ended before the caches were flat, or
 // before it had sent each of the prefixes that prompts begin with.
 func unsettled(rounds []cacheLook, sent, prefixes int) result.Finding {
 	if sent < prefixes {

@@ -35,7 +35,7 @@ func (l *latest) add(r *result.Request) {
 	l.next = (l.next + 1) % maxLatest
 }
 
-// p95 is their 95th percentile; nil if there is none.
+// p95 returns their 95th percentile; nil if there is none.
 func (l *latest) p95() *float64 {
 	if len(l.ttft) == 0 {
 		return nil

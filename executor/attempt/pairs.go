@@ -32,7 +32,7 @@ const (
 	pairsRequest = "-pairs%d"
 )
 
-// WarmsPairs says whether the pairs of prefill and decode servers of an engine are warmed
+// WarmsPairs reports whether the pairs of prefill and decode servers of an engine are warmed
 // up: of a stack that somebody else started.
 func WarmsPairs(p *engine.Profile, b backends.Backend, given bool) bool {
 	_, found := b.(backends.Described)

@@ -48,7 +48,7 @@ func (s *records) add(r result.Request) (full string) {
 		s.measured, s.bytes>>20, limit>>20)
 }
 
-// all are the requests in the order of their ends.
+// all returns the requests in the order of their ends.
 func (s *records) all() iter.Seq[*result.Request] {
 	return func(yield func(*result.Request) bool) {
 		for _, p := range s.pages {

@@ -91,17 +91,17 @@ func (a *Attempt) there(ctx context.Context, h host.Host, pods backends.ClientHo
 	return &several{Group: g}, nil
 }
 
-// target is the server as several clients ask it.
+// target returns the server as several clients ask it.
 func (a *Attempt) target(h host.Host) (worker.Target, error) {
 	c := a.wire(h.URL())
 	c.Headers, c.NetworkPath = a.authorize, string(h.Path())
 	return worker.NewTarget(c, a.clientKind())
 }
 
-// pods says whether the load of this trial is that of pods.
+// pods reports whether the load of this trial is that of pods.
 func (a *Attempt) pods() bool { return a.trial.Cell.Load.Clients.Kind == plan.ClientsKubernetes }
 
-// clients is how many clients send the load of this trial.
+// clients returns how many clients send the load of this trial.
 func (a *Attempt) clients() int {
 	l := a.trial.Cell.Load
 	n := max(1, l.Clients.N)
@@ -111,7 +111,7 @@ func (a *Attempt) clients() int {
 	return n
 }
 
-// reachable says whether several processes can reach a server by its URL alone.
+// reachable reports whether several processes can reach a server by its URL alone.
 func reachable(clients int, path host.Path) error {
 	if clients > 1 && path != host.Direct {
 		return fmt.Errorf("load.clients: %d processes would each need a connection of their own, and the server is reached by a %s: leave load.clients out, or run sweep where the server is", clients, path)

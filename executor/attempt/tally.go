@@ -40,7 +40,7 @@ func (t *Tally) of(requests []result.Request, phases ...result.Phase) {
 // Drop counts the requests of an attempt that no row will have.
 func (a *Attempt) Drop() { a.subject.Extra.of(a.requests) }
 
-// extra is how much the servers were sent beyond the load since the last row.
+// extra returns how much the servers were sent beyond the load since the last row.
 func (a *Attempt) extra() outcome.Extra {
 	t := a.subject.Extra
 	t.of(a.requests, result.Warmup)

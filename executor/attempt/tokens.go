@@ -38,7 +38,7 @@ type counted struct {
 	warmed bool  // a warm-up has added what it tells
 }
 
-// tokens is what prompts are made by; nil if it is not known.
+// tokens returns what prompts are made by; nil if it is not known.
 func (c *counted) tokens() *source.Tokens {
 	if c == nil || c.err != nil {
 		return nil
@@ -46,7 +46,7 @@ func (c *counted) tokens() *source.Tokens {
 	return &c.Tokens
 }
 
-// note is what a person should know of the lengths of prompts that are made by it.
+// note returns what a person should know of the lengths of prompts that are made by it.
 func (c *counted) note() *result.Finding {
 	switch {
 	case c == nil:
@@ -61,7 +61,7 @@ func (c *counted) note() *result.Finding {
 	return nil
 }
 
-// CountsTokens says whether a load needs to know how the server counts: it makes
+// CountsTokens reports whether a load needs to know how the server counts: it makes
 // up prompts, and the plan does not want them in words.
 func CountsTokens(l plan.Load) bool {
 	return l.Prompts.Kind == plan.PromptsSynthetic && l.Prompts.Length != plan.LengthWords

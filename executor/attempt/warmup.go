@@ -54,7 +54,7 @@ func (a *Attempt) warmUp(ctx context.Context, d sender) error {
 	return nil
 }
 
-// Begin is how long a load takes to begin in a trial, from 1, as the requests of its warm-up
+// Begin returns how long a load takes to begin in a trial, from 1, as the requests of its warm-up
 // tell: see [timeline.Ramp] and [Spacing]. It is 0 if they do not, and if all workers begin
 // at once.
 //
@@ -78,7 +78,7 @@ func Begin(l plan.Load, turns float64, warmup iter.Seq[*result.Request], trial i
 	return Spacing(max(one, whole), trial)
 }
 
-// Spacing is how long the slots of a closed loop take to begin in a trial, from 1:
+// Spacing returns how long the slots of a closed loop take to begin in a trial, from 1:
 // ramp in the first, and 0.9 to 1.2 of it, evenly spread, over many. Requests of
 // one length meet again and again in the steps where they met at first, and p95 TTFT
 // is of that cycle (docs/statistics.md). Trials with other starts show others, so
@@ -104,7 +104,7 @@ type ClientLost struct {
 
 func (e *ClientLost) Error() string { return fmt.Sprintf("client %d was lost: %s", e.Client, e.Why) }
 
-// lostIn is the error of a warm-up in which a client was lost.
+// lostIn returns the error of a warm-up in which a client was lost.
 func (a *Attempt) lostIn(h *load.Health) error {
 	for _, s := range h.Shards {
 		if s.Lost != "" {
@@ -133,7 +133,7 @@ func (l *limited) Next(slot int, prev *result.Request) (load.Job, bool) {
 	return job, ok
 }
 
-// warmed is how many requests of the warm-up were sent.
+// warmed returns how many requests of the warm-up were sent.
 func (a *Attempt) warmed() (n int) {
 	for r := range a.records.all() {
 		if r.Phase == result.Warmup && r.Sent >= 0 {
@@ -143,7 +143,7 @@ func (a *Attempt) warmed() (n int) {
 	return n
 }
 
-// FullWarmup is how many requests bring the server to its load: two for each that
+// FullWarmup returns how many requests bring the server to its load: two for each that
 // will be in flight. In an open loop these follow from its rate and from how long
 // the warm-up's requests took (Little's law).
 func FullWarmup(l plan.Load, requests iter.Seq[*result.Request]) int {
@@ -157,7 +157,7 @@ func FullWarmup(l plan.Load, requests iter.Seq[*result.Request]) int {
 	return 2 * max(1, inFlight)
 }
 
-// short is the finding of a warm-up that was too short.
+// short returns the finding of a warm-up that was too short.
 func short(sent, want int, together bool) result.Finding {
 	text := fmt.Sprintf("the warm-up sent %d requests, and %d bring the server to its load", sent, want)
 	if together {

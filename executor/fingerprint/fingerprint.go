@@ -28,10 +28,10 @@ const (
 	Limit = 30 * time.Second
 )
 
-// Asked is how many completions a server is asked at most.
+// Asked returns how many completions a server is asked at most.
 func Asked() int { return 3 * (1 + Rounds) }
 
-// Tokens are the output tokens of all that a server is asked.
+// Tokens returns the output tokens of all that a server is asked.
 func Tokens() int { return (1 + Rounds) * (1 + 1 + Output) }
 
 // A Server is who is asked, and how.
@@ -82,7 +82,7 @@ func Take(ctx context.Context, s Server) (p Print) {
 	return Print{median(prefill), median(decode)}
 }
 
-// median is that of enough values, if it is above 0.
+// median returns that of enough values, if it is above 0.
 func median(values []float64) *float64 {
 	if len(values) < Least {
 		return nil
@@ -117,7 +117,7 @@ func (s *Server) ask(ctx context.Context, round, words, output int) (took time.D
 // vocabulary are words that most tokenizers have as one token each.
 var vocabulary = strings.Fields("the time that people make with some new work and then look over more than one good day in a way")
 
-// question is a request for so many tokens to a prompt of so many words behind a mark.
+// question returns a request for so many tokens to a prompt of so many words behind a mark.
 func (s *Server) question(mark string, words, output int) (path string, body map[string]any) {
 	body = make(map[string]any, len(s.API.Body)+6)
 	maps.Copy(body, s.API.Body)

@@ -19,7 +19,7 @@ import (
 	"sweep.dev/sweep/result/finding"
 )
 
-// observed is a server with these roles, which is not observed yet.
+// observed returns a server with these roles, which is not observed yet.
 func observed(p *engine.Profile, roles []backends.Role) Config {
 	return Config{
 		Server: &serving.Server{Deployment: aDeployment{}, Roles: roles}, Profile: p,

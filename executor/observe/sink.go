@@ -63,14 +63,14 @@ func (s *Sink) Note(f result.Finding) {
 	s.notes = append(s.notes, f)
 }
 
-// Samples are those that were taken.
+// Samples returns those that were taken.
 func (s *Sink) Samples() []result.Sample {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.samples
 }
 
-// Notes are those that were taken: of each code the first.
+// Notes returns those that were taken: of each code the first.
 func (s *Sink) Notes() []result.Finding {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -18,7 +18,7 @@ import (
 	"sweep.dev/sweep/result/finding"
 )
 
-// targets are the servers of the trial.
+// targets returns the servers of the trial.
 func (c *Config) targets() []collectors.Target {
 	var list []collectors.Target
 	var lost []string
@@ -120,7 +120,7 @@ func (c *Config) locate(t *collectors.Target) bool {
 	return t.MetricsAddr != ""
 }
 
-// keyless says whether the key of one URL must not be sent to another: to another
+// keyless reports whether the key of one URL must not be sent to another: to another
 // host, or without the TLS that protects it on its way to its own.
 func keyless(own, other string) bool {
 	from, err := url.Parse(own)

@@ -16,7 +16,7 @@ import (
 // end.
 const nothingMeasured = "nothing_measured"
 
-// evidence is what the verdict on this trial rests on.
+// evidence returns what the verdict on this trial rests on.
 func evidence(row result.Row, t *Trial, m *Measured, drifts timeline.Drifts) validity.Evidence {
 	l := t.Cell.Load
 	e := validity.Evidence{
@@ -47,7 +47,7 @@ func evidence(row result.Row, t *Trial, m *Measured, drifts timeline.Drifts) val
 	return e
 }
 
-// tails are the percentiles that the objectives of a trial and the end of its load rest on.
+// tails returns the percentiles that the objectives of a trial and the end of its load rest on.
 func tails(l plan.Load, objectives []result.SLOResult) []validity.Tail {
 	all := validity.Tails(objectives)
 	if l.Until != nil && l.Until.Metric != "" {
@@ -56,7 +56,7 @@ func tails(l plan.Load, objectives []result.SLOResult) []validity.Tail {
 	return all
 }
 
-// warmup is how many requests are sent before a trial, at the least.
+// warmup returns how many requests are sent before a trial, at the least.
 func warmup(l plan.Load) int {
 	if n := l.WarmupRequests(); n > 0 || l.Warmup.Duration == 0 {
 		return n

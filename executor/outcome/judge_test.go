@@ -17,7 +17,7 @@ import (
 	"sweep.dev/sweep/result/timeline"
 )
 
-// judged is a trial that nothing is wrong with, what was measured of it, and its row.
+// judged returns a trial that nothing is wrong with, what was measured of it, and its row.
 func judged(t *testing.T, lines ...string) (*Trial, *Measured, result.Row) {
 	t.Helper()
 	p := plantest.Parse(t, append([]string{

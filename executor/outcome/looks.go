@@ -9,7 +9,7 @@ import (
 	"sweep.dev/sweep/result"
 )
 
-// looks are what the samples say of the server's own processes and of the machine
+// looks returns what the samples say of the server's own processes and of the machine
 // that they run on.
 func looks(samples []result.Sample) (server []validity.Process, thefts []validity.Theft) {
 	at := map[string]int{}

@@ -93,7 +93,7 @@ type End struct {
 	Hung    *failure.Diagnosis // of a server that answered no request in its time
 }
 
-// Of is the outcome of an attempt: what it measured, or why it did not, as a row
+// Of returns the outcome of an attempt: what it measured, or why it did not, as a row
 // with its verdict and findings. server is nil if none was up. The error is ours:
 // a row with what is no value of a column.
 func Of(t Trial, server *Server, m Measured, end End) (*result.Outcome, error) {
@@ -199,7 +199,7 @@ func Of(t Trial, server *Server, m Measured, end End) (*result.Outcome, error) {
 	return o, nil
 }
 
-// moves says whether the cached tokens of answers may have come from another server: a
+// moves reports whether the cached tokens of answers may have come from another server: a
 // server that decodes alone counts the KV caches that it was sent.
 func moves(t *Trial, row result.Row) bool {
 	profile, ok := t.Plan.Profile(t.Cell.Server.Profile)
@@ -222,13 +222,13 @@ func anyCompleted(reqs []result.Request) bool {
 	return false
 }
 
-// lostClient says whether one of several clients did not come to its end: what is missing
+// lostClient reports whether one of several clients did not come to its end: what is missing
 // is its part, and no fault of the server.
 func lostClient(h *load.Health) bool {
 	return slices.ContainsFunc(h.Shards, func(s load.ShardHealth) bool { return s.Lost != "" })
 }
 
-// mostCommon is the class and text that explain why no request was completed.
+// mostCommon returns the class and text that explain why no request was completed.
 func mostCommon(reqs []result.Request) (class, text string) {
 	c := validity.CommonError(reqs)
 	if c == "" {
@@ -307,7 +307,7 @@ func Recorded(terms backends.Terms, version, modelRevision string) result.Row {
 // A time scale other than 1 follows: 0.32.0+sim.x20.
 const simulatedVersion = "+sim"
 
-// scaleOf is the time scale in a simulated engine's version, if that has one.
+// scaleOf returns the time scale in a simulated engine's version, if that has one.
 func scaleOf(version string) (scale float64, ok bool) {
 	_, end, ok := strings.Cut(version, simulatedVersion)
 	if end == "" {

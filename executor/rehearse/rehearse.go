@@ -69,10 +69,10 @@ type Launches struct {
 	Taken int
 }
 
-// All is how many they are together.
+// All returns how many they are together.
 func (l Launches) All() int { return l.New + l.Taken }
 
-// with are these and those of another job of the deployment.
+// with returns these and those of another job of the deployment.
 func (l Launches) with(o Launches) Launches {
 	return Launches{max(l.New, o.New), l.Taken + o.Taken}
 }
@@ -131,7 +131,7 @@ func run(ctx context.Context, c Config, work int) (*Result, error) {
 	return out, g.Wait()
 }
 
-// engines are those of a server on each of the devices.
+// engines returns those of a server on each of the devices.
 func (c *Config) engines(s plan.Server) (list []*core.Config, err error) {
 	speeds := c.Devices
 	if len(speeds) == 0 {
@@ -234,7 +234,7 @@ func (r *rehearsal) job(ctx context.Context, j job, work int) (trials map[rundir
 	}
 }
 
-// device is the id of that of a launch, from 1.
+// device returns the id of that of a launch, from 1.
 func (r *rehearsal) device(launch int) string {
 	n := launch
 	if len(r.Devices) > 0 {

@@ -22,7 +22,7 @@ import (
 	"sweep.dev/sweep/sim/predict"
 )
 
-// engine is the simulated engine of a test's servers.
+// engine returns the simulated engine of a test's servers.
 func engine(s plan.Server, speed float64) (*core.Config, error) {
 	args := map[string]any{}
 	for _, a := range s.Args {
@@ -36,7 +36,7 @@ func config(t *testing.T, lines ...string) Config {
 	return Config{Plan: p, Deployments: p.Deployments(), Engine: engine, USDPerHour: func(plan.Deployment) float64 { return 3.6 }}
 }
 
-// answers are those of the searches of a rehearsal.
+// answers returns those of the searches of a rehearsal.
 func answers(t *testing.T, c Config, r *Result) (all []search.Answer) {
 	t.Helper()
 	for _, d := range c.Deployments {

@@ -67,13 +67,13 @@ func (t *trial) run(ctx context.Context, work int) (o *result.Outcome, took int,
 	return o, server.Work(), err
 }
 
-// seen is the trial if it is not run, because its server is on a device that was measured.
+// seen returns the trial if it is not run, because its server is on a device that was measured.
 func (t *trial) seen() (*result.Outcome, error) {
 	began := time.Unix(0, 0).UTC()
 	return t.outcome(outcome.Measured{Started: began, Finished: began}, outcome.End{Skip: executor.DeviceSeen(t.device(t.launch))})
 }
 
-// outcome is that of what was measured, or of the end without it.
+// outcome returns that of what was measured, or of the end without it.
 func (t *trial) outcome(m outcome.Measured, end outcome.End) (*result.Outcome, error) {
 	of := outcome.Trial{Plan: t.Plan, RunID: "rehearsal", Cell: t.cell, Label: executor.Label(t.cell), Number: t.n, Attempt: 1, Simulated: true}
 	up := &outcome.Server{Terms: backends.Terms{USDPerHour: t.USDPerHour(t.job.of)}}
@@ -136,7 +136,7 @@ var words = &source.Tokens{
 	System: &source.Overhead{First: 2*text.MessageTokens + text.ReplyTokens, Turn: 2 * text.MessageTokens},
 }
 
-// ask is what a job asks of the simulated engine, and what that answers.
+// ask returns what a job asks of the simulated engine, and what that answers.
 func (t *trial) ask(j *load.Job) (core.Request, func(int) string) {
 	messages := make([]text.Message, 0, 1+len(j.Prompt.Turns))
 	if j.Prompt.System != "" {
@@ -168,7 +168,7 @@ func (t *trial) ask(j *load.Job) (core.Request, func(int) string) {
 	}
 }
 
-// pointers are the requests by reference.
+// pointers returns the requests by reference.
 func pointers(all []result.Request) func(yield func(*result.Request) bool) {
 	return func(yield func(*result.Request) bool) {
 		for i := range all {

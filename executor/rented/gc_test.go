@@ -25,7 +25,7 @@ type truth struct {
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// dated is a name whose date begins otherwise. A serial may begin with an x too.
+// dated returns a name whose date begins otherwise. A serial may begin with an x too.
 func dated(name, begin string) string {
 	i := strings.LastIndex(name, "-x")
 	return name[:i] + begin + name[i+len("-x"):]

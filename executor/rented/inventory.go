@@ -65,7 +65,7 @@ func (s Sources) Take(ctx context.Context, kinds []string) (*Inventory, error) {
 	return inv, nil
 }
 
-// outliving are the backends whose pods outlive us: those of the kinds, or all.
+// outliving returns the backends whose pods outlive us: those of the kinds, or all.
 func (s Sources) outliving(kinds []string) ([]backends.Factory, error) {
 	var list []backends.Factory
 	var known []string
@@ -163,7 +163,7 @@ func (inv *Inventory) join(entries []podledger.Entry, wanted func(kind string) b
 	})
 }
 
-// at is the provider that an entry of the ledger is of, if it could be asked:
+// at returns the provider that an entry of the ledger is of, if it could be asked:
 // the one at the same place, else the environment's, which refuses a pod that it
 // knows to be elsewhere.
 func (inv *Inventory) at(e podledger.Entry) *Provider {
@@ -182,7 +182,7 @@ func (inv *Inventory) at(e podledger.Entry) *Provider {
 	return best
 }
 
-// seen is what this machine knows of the run that an entry is for. The run is over
+// seen returns what this machine knows of the run that an entry is for. The run is over
 // only if its directory still holds that run and is not locked: a directory that is
 // gone may have been removed under it.
 func seen(e podledger.Entry) (run RunSeen, holder string) {
@@ -206,7 +206,7 @@ func seen(e podledger.Entry) (run RunSeen, holder string) {
 	return RunEnded, ""
 }
 
-// LedgerDir is the folder of the ledger; "" if it cannot be opened.
+// LedgerDir returns the folder of the ledger; "" if it cannot be opened.
 func (inv *Inventory) LedgerDir() string {
 	if inv.ledger == nil {
 		return ""
@@ -214,7 +214,7 @@ func (inv *Inventory) LedgerDir() string {
 	return inv.ledger.Dir()
 }
 
-// Refused is the error of the providers that do not take the credentials.
+// Refused returns the error of the providers that do not take the credentials.
 func (inv *Inventory) Refused() error {
 	var errs []error
 	for _, p := range inv.Providers {

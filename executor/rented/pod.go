@@ -32,13 +32,13 @@ type Pod struct {
 	By *Provider // lists it, or would be asked about it; nil if none can
 }
 
-// Label is the pod's name, or its id at the provider if it has none.
+// Label returns the pod's name, or its id at the provider if it has none.
 func (p Pod) Label() string { return cmp.Or(p.Name, p.ID) }
 
-// Asked says whether the pod's provider was asked, and answered.
+// Asked reports whether the pod's provider was asked, and answered.
 func (p Pod) Asked() bool { return p.By != nil && p.By.Err == nil }
 
-// expires is when the pod has to be gone by what its provider says. A mark
+// expires returns when the pod has to be gone by what its provider says. A mark
 // that allows more time than the name was not made by this version of us: the
 // later one counts.
 func (p Pod) expires() time.Time {
@@ -49,7 +49,7 @@ func (p Pod) expires() time.Time {
 	return name.Expires
 }
 
-// Until is when the pod has to be gone, also by what the ledger says; zero if
+// Until returns when the pod has to be gone, also by what the ledger says; zero if
 // nothing does.
 func (p Pod) Until() time.Time {
 	if p.Entry != nil && (p.Entry.State == backends.Kept || p.expires().IsZero()) {
@@ -58,13 +58,13 @@ func (p Pod) Until() time.Time {
 	return p.expires()
 }
 
-// Overdue says whether the pod should be gone by now.
+// Overdue reports whether the pod should be gone by now.
 func (p Pod) Overdue(now time.Time) bool {
 	until := p.Until()
 	return !until.IsZero() && over(now, until)
 }
 
-// USD is the cost of the pod so far in USD, at its provider's price.
+// USD returns the cost of the pod so far in USD, at its provider's price.
 func (p Pod) USD(now time.Time) float64 {
 	if p.Since.IsZero() {
 		return 0
@@ -76,7 +76,7 @@ func (p Pod) USD(now time.Time) float64 {
 // a pod counts as expired when its time has been over for that long.
 const skew = 2 * time.Minute
 
-// over says whether a date is past, also for a clock that is late.
+// over reports whether a date is past, also for a clock that is late.
 func over(now, date time.Time) bool { return !now.Before(date.Add(skew)) }
 
 // A ForeignError says why a pod is not provably its owner's.
@@ -86,7 +86,7 @@ func (e *ForeignError) Error() string {
 	return fmt.Sprintf("pod %s is not provably yours: %s", e.Pod, e.Why)
 }
 
-// Foreign is a [*ForeignError] if the pod is not provably owner's by its name and
+// Foreign returns a [*ForeignError] if the pod is not provably owner's by its name and
 // its marks.
 func (p Pod) Foreign(owner string) error {
 	if _, why := ours(p.Listed, owner); why != "" {
@@ -95,12 +95,12 @@ func (p Pod) Foreign(owner string) error {
 	return nil
 }
 
-// Is says whether the pod is owner's: by its name, or by the ledger.
+// Is reports whether the pod is owner's: by its name, or by the ledger.
 func (p Pod) Is(owner string) bool {
 	return p.Foreign(owner) == nil || p.Entry != nil && p.Entry.Owner == owner
 }
 
-// ours is what a pod's name says if it is provably one that sweep has made for
+// ours returns what a pod's name says if it is provably one that sweep has made for
 // owner, and else why it is not.
 func ours(l backends.Listed, owner string) (name backends.Name, why string) {
 	name, ok := backends.ParseName(l.Name)
@@ -117,7 +117,7 @@ func ours(l backends.Listed, owner string) (name backends.Name, why string) {
 	return name, ""
 }
 
-// ref is by what the provider finds the pod: as it lists it, or as the ledger
+// ref returns what the provider finds the pod by: as it lists it, or as the ledger
 // has it.
 func (p Pod) ref() backends.Ref {
 	if !p.AtProvider && p.Entry != nil {

@@ -43,7 +43,7 @@ func Prices(ctx context.Context, p *plan.Plan, backend backends.Backend, list []
 	return all, nil
 }
 
-// offered is the price of the first offer that is available, else of the first
+// offered returns the price of the first offer that is available, else of the first
 // with a price. An offer without a price is unknown, not free.
 func offered(offers []backends.Offer) Price {
 	p := Price{Offers: offers}
@@ -82,5 +82,5 @@ func (q *Quote) Add(one Price, launches int, took time.Duration) {
 	q.Kept += one.USDPerHour * q.Keep.Hours()
 }
 
-// OverBudget says whether the estimate is over the bound.
+// OverBudget reports whether the estimate is over the bound.
 func (q Quote) OverBudget() bool { return q.Max > 0 && q.Spent+q.USD > q.Max }

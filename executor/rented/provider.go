@@ -29,7 +29,7 @@ type Provider struct {
 // askTimeout bounds one question to one provider.
 const askTimeout = time.Minute
 
-// asking is ctx for one question.
+// asking returns ctx for one question.
 func asking(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, askTimeout, fmt.Errorf("no answer within %v", askTimeout))
 }
@@ -56,7 +56,7 @@ func placeText(at map[string]string) string {
 	return plaintext.Line(strings.Join(parts, ", "))
 }
 
-// Made says whether the environment has what it takes to ask the provider.
+// Made reports whether the environment has what it takes to ask the provider.
 func (p *Provider) Made() bool { return p.backend != nil }
 
 // Examine asks whether the provider takes the credentials, and about the account
@@ -84,7 +84,7 @@ func (p *Provider) Examine(ctx context.Context) (account *backends.Account, acco
 	return &a, nil, nil
 }
 
-// providersOf are the providers of one kind: the one that the environment
+// providersOf returns the providers of one kind: the one that the environment
 // names, and those that the ledger remembers.
 func providersOf(f backends.Factory, entries []podledger.Entry, env func(string) (string, bool)) []*Provider {
 	var list []*Provider
@@ -120,7 +120,7 @@ func (p *Provider) isAt(e podledger.Entry) bool {
 	return p.at != nil && maps.Equal(p.at, placeOf(p.Factory, e.At))
 }
 
-// placeOf is what of a ledger's At is in a plan too, as a text or a number:
+// placeOf returns what of a ledger's At is in a plan too, as a text or a number:
 // it names the place. The rest is about the pod.
 func placeOf(f backends.Factory, at map[string]string) map[string]string {
 	if f.Config == nil {
@@ -136,7 +136,7 @@ func placeOf(f backends.Factory, at map[string]string) map[string]string {
 	return where
 }
 
-// decodeAt is a plug-in's decode for a place: its keys are those of the plug-in's
+// decodeAt decodes for a plug-in at a place: its keys are those of the plug-in's
 // part of a plan. config is a pointer to that part.
 func decodeAt(at map[string]string, config any) error {
 	v := reflect.ValueOf(config).Elem()

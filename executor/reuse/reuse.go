@@ -135,7 +135,7 @@ func Open(dir string, p *plan.Plan, only func(plan.Cell) (bool, error), client s
 	return s, nil
 }
 
-// judgedAlike says whether a run's trials were judged as the plan judges: by the
+// judgedAlike reports whether a run's trials were judged as the plan judges: by the
 // bounds of a valid measurement and of a good request, which need more than a row.
 func judgedAlike(dir string, p *plan.Plan) (bool, error) {
 	type judged struct{ Validity, Goodput json.RawMessage }
@@ -151,7 +151,7 @@ func judgedAlike(dir string, p *plan.Plan) (bool, error) {
 	return alike(theirs.Plan.Validity, ours.Validity) && alike(theirs.Plan.Goodput, ours.Goodput), err
 }
 
-// alike says whether two JSON texts of sorted keys differ in their spaces alone.
+// alike reports whether two JSON texts of sorted keys differ in their spaces alone.
 func alike(a, b json.RawMessage) bool {
 	var x, y bytes.Buffer
 	if len(a) == 0 || len(b) == 0 {
@@ -160,7 +160,7 @@ func alike(a, b json.RawMessage) bool {
 	return json.Compact(&x, a) == nil && json.Compact(&y, b) == nil && bytes.Equal(x.Bytes(), y.Bytes())
 }
 
-// Before is the state of a run directory that has everything taken over and
+// Before returns the state of a run directory that has everything taken over and
 // nothing else.
 func (s *Source) Before() *rundir.State {
 	st := &rundir.State{Committed: map[rundir.Key]rundir.Commit{}}
@@ -170,7 +170,7 @@ func (s *Source) Before() *rundir.State {
 	return st
 }
 
-// String is what is taken over, and why the rest is not.
+// String returns what is taken over, and why the rest is not.
 func (s *Source) String() string {
 	total := len(s.trials)
 	var why []string
@@ -208,7 +208,7 @@ func (s *Source) Into(ctx context.Context, d *rundir.Dir, st *rundir.State) erro
 	return d.Append(ctx, "reused", map[string]any{"dir": s.Dir, "run_id": s.Manifest.RunID, "trials": len(s.trials)})
 }
 
-// decides is what of a trial decides the plan's objectives: its requests, which need not
+// decides returns what of a trial decides the plan's objectives: its requests, which need not
 // be those that decided the other plan's. It is nil in a run that decides by values
 // alone.
 func (s *Source) decides(into rundir.Manifest, t trial, o *result.Outcome) (*objective.Trial, error) {

@@ -22,7 +22,7 @@ const (
 	longestName = 120       // bytes of a file's name
 )
 
-// Found says whether the servers were found, and their logs are kept one by one.
+// Found reports whether the servers were found, and their logs are kept one by one.
 func (l *Logs) Found() bool {
 	_, ok := l.server.Deployment.(backends.Logged)
 	return ok
@@ -57,7 +57,7 @@ func (l *Logs) Keep(mask secret.Mask, save func(name string, write func(io.Write
 // unfit is what the name of a file of an attempt cannot have.
 var unfit = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
 
-// nameIn is the name of a log in an attempt.
+// nameIn returns the name of a log in an attempt.
 func nameIn(path string, i int) string {
 	name := unfit.ReplaceAllString(filepath.Base(path), "-")
 	if len(name) > longestName {

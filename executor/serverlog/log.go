@@ -30,7 +30,7 @@ type Logs struct {
 	load    map[string]int64 // where it stood as the load began
 }
 
-// New are the logs from their beginning.
+// New returns the logs from their beginning.
 func New(s *serving.Server, p *engine.Profile) *Logs { return &Logs{server: s, profile: p} }
 
 // Mark moves the mark to where the logs stand now.
@@ -81,7 +81,7 @@ type file struct {
 	previous bool // the container's own log has it too
 }
 
-// files are all logs of the server.
+// files returns all logs of the server.
 func (l *Logs) files() (all []file) {
 	if kept, ok := l.server.Deployment.(backends.Logged); ok {
 		for _, k := range kept.Logs() {

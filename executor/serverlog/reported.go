@@ -9,7 +9,7 @@ import (
 	"sweep.dev/sweep/internal/lines"
 )
 
-// Reported is what the engines claim of their output since the mark, in tokens per
+// Reported returns what the engines claim of their output since the mark, in tokens per
 // second: of each replica the mean of what it said while it was at work, all of
 // them together. It is not ok where they say nothing.
 func (l *Logs) Reported() (claimed float64, ok bool) {
@@ -32,7 +32,7 @@ func (l *Logs) Reported() (claimed float64, ok bool) {
 	return claimed, ok
 }
 
-// claimedIn is the mean of the figures above zero in a log, from an offset on
+// claimedIn returns the mean of the figures above zero in a log, from an offset on
 // and over 16 MiB at most. The first of them is left out: an engine speaks of
 // the seconds before, and those begin before the load.
 func claimedIn(path string, offset int64, re *regexp.Regexp) (float64, bool) {

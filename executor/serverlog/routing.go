@@ -88,7 +88,7 @@ func phaseRank(phase string) int {
 	return len(all)
 }
 
-// String is one line: prefill 26 (26); decode 26 (14 + 12).
+// String returns one line: prefill 26 (26); decode 26 (14 + 12).
 func (r *Routing) String() string {
 	var phases []string
 	shares := make(map[string][]string)

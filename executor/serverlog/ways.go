@@ -223,7 +223,7 @@ func (w *Ways) Set(requests []result.Request) {
 	}
 }
 
-// routing is the same as routing.json has it; nil if nothing is known.
+// routing returns the same as routing.json has it; nil if nothing is known.
 func (w *Ways) routing() *Routing {
 	if len(w.Of) == 0 && len(w.Unprinted) == 0 {
 		return nil
@@ -280,7 +280,7 @@ func (w *Ways) Missing(requests []result.Request) (f result.Finding, missing boo
 // RenamedHint says what to do about Renamed.
 const RenamedHint = "they name other ids: the gateway gives requests ids of its own, and keeps X-Request-Id with Envoy's preserve_external_request_id"
 
-// Needs are the lines that would tell more, each with what prints it; but for those that
+// Needs returns the lines that would tell more, each with what prints it; but for those that
 // tell what is not wanted.
 func (w *Ways) Needs(unwanted ...string) string {
 	var needs []string

@@ -40,7 +40,7 @@ var ours = strings.NewReplacer(
 	"710a2ee7-fb67-4151-a3b9-56ad753fb55a", "c0ffee-t01-a01-s0-n3", "0c5b7a1e-2f64-4e0d-9a3b-5d1f6a7c8e90", "c0ffee-t01-a01-s0-n12",
 )
 
-// recordedLogs are the recorded logs of a stack, with changes of their lines.
+// recordedLogs returns the recorded logs of a stack, with changes of their lines.
 func recordedLogs(t *testing.T, change func(name, text string) string) (*Logs, string) {
 	t.Helper()
 	dir := t.TempDir()

@@ -10,7 +10,7 @@ import (
 	"sweep.dev/sweep/rundir"
 )
 
-// ledgerOf is the ledger of one launch: the run directory's and the ledger of the machine.
+// ledgerOf returns the ledger of one launch: the run directory's and the ledger of the machine.
 func (d *Servers) ledgerOf(spec backends.Spec) backends.Ledger {
 	if d.config.Options.PodLedger == nil {
 		return d.config.Dir.Ledger()

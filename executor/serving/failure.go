@@ -28,7 +28,7 @@ type Limit struct {
 
 func (l Limit) Error() string { return fmt.Sprintf("%s: not done after %s", l.Name, l.After) }
 
-// WithLimit is ctx until a time is over; its cause is a [Limit] then.
+// WithLimit returns ctx until a time is over; its cause is a [Limit] then.
 func WithLimit(ctx context.Context, name string, after time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, after, Limit{name, after})
 }
@@ -132,13 +132,13 @@ func rank(l serverLog, exit *backends.Exit) int {
 	return 1
 }
 
-// told says whether a class is a cause, and not only how a server ended or that
+// told reports whether a class is a cause, and not only how a server ended or that
 // something else failed.
 func told(class string) bool {
 	return !slices.Contains([]string{failure.ClassUnknown, failure.ClassExit, failure.ClassSignal, failure.ClassTimeout, failure.ClassWrapper}, class)
 }
 
-// isDisk says whether an error is our own disk's: no fault of a server, and no
+// isDisk reports whether an error is our own disk's: no fault of a server, and no
 // row could be kept either.
 func isDisk(err error) bool {
 	for _, errno := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EIO, syscall.EROFS} {
@@ -154,7 +154,7 @@ func (d *Servers) failureOf(ctx context.Context, err error, dep backends.Deploym
 	return failureOf(ctx, err, dep, d.logs(roles), d.profile, d.of.Server.Engine)
 }
 
-// logs are the last lines of the logs of all roles. A log that cannot be read is
+// logs returns the last lines of the logs of all roles. A log that cannot be read is
 // no reason to lose the failure that it would explain.
 func (d *Servers) logs(roles []backends.Role) []serverLog {
 	var logs []serverLog

@@ -47,7 +47,7 @@ func (d *Servers) Launch(ctx context.Context) (*Failure, error) {
 // classPort is the class of a server whose port was taken.
 const classPort = "port"
 
-// start is one launch: a server that is ready, or a failure. It is neither if the
+// start launches once and returns a server that is ready, or a failure. It is neither if the
 // run was ended meanwhile.
 func (d *Servers) start(ctx context.Context) (*Server, *Failure, error) {
 	d.launches++
@@ -230,7 +230,7 @@ func (d *Servers) atOnce(ctx context.Context, release func(context.Context)) (ca
 	})
 }
 
-// withheld is the hint that a model's hub may have refused the server because a
+// withheld returns the hint that a model's hub may have refused the server because a
 // token that is set here was not passed on, or "". A server gets nothing of this
 // environment unless its plan says so.
 func (d *Servers) withheld(class string) string {

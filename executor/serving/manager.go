@@ -124,7 +124,7 @@ func New(c Config) *Manager {
 	return m
 }
 
-// Servers are those of one deployment, of which none is up yet.
+// Servers returns those of one deployment, of which none is up yet.
 func (m *Manager) Servers(d plan.Deployment, profile *engine.Profile, label string, by Measurer) *Servers {
 	return &Servers{m: m, config: m.config, of: d, profile: profile, label: label, measurer: by}
 }
@@ -164,7 +164,7 @@ func (m *Manager) stopTimeout() time.Duration {
 	return m.config.Plan.Timeouts.Stop + m.config.Options.StopSlack + 5*time.Second
 }
 
-// teardown is the context to end something in; late says what did not end in time.
+// teardown returns the context to end something in; late says what did not end in time.
 func (m *Manager) teardown(late string) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(m.config.Teardown, m.stopTimeout(), errors.New("timeouts.stop: "+late))
 }

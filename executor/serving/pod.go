@@ -78,7 +78,7 @@ func (p *pod) hold(intent backends.Transition) {
 	}
 }
 
-// debt is what of the pod is owed now.
+// debt returns what of the pod is owed now.
 func (p *pod) debt() (owed rundir.Owed, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 // A listing returns the pods that a provider has. It asks once.
 type listing func() ([]backends.Listed, error)
 
-// list is a listing that asks the provider at its first call.
+// list returns a listing that asks the provider at its first call.
 func (m *Manager) list(ctx context.Context) listing {
 	return sync.OnceValues(func() ([]backends.Listed, error) {
 		return m.config.Backend.List(ctx, m.config.State.Manifest.Owner)
@@ -69,7 +69,7 @@ func (m *Manager) reclaimOne(ctx context.Context, owed rundir.Owed, list listing
 	}
 }
 
-// due says whether a pod that an earlier run of this directory owes is to be
+// due reports whether a pod that an earlier run of this directory owes is to be
 // ended now. Another run may have taken over one that it kept, and given it back.
 func (m *Manager) due(ctx context.Context, owed rundir.Owed, list listing) (bool, error) {
 	if !owed.Kept() || m.config.Options.PodLedger == nil {

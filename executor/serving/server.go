@@ -29,13 +29,13 @@ type Server struct {
 	kept    bool
 }
 
-// Host is where a replica of a role is.
+// Host returns where a replica of a role is.
 func (s *Server) Host(role string, replica int) host.Host { return s.Deployment.Host(role, replica) }
 
 // Done is closed when the server has ended by itself.
 func (s *Server) Done() <-chan struct{} { return s.Deployment.Done() }
 
-// Gone says whether the server has ended by itself.
+// Gone reports whether the server has ended by itself.
 func (s *Server) Gone() bool {
 	select {
 	case <-s.Done():
@@ -48,7 +48,7 @@ func (s *Server) Gone() bool {
 // Authorize adds what a request to the server has to carry.
 func (s *Server) Authorize(h http.Header) { s.authorize(h) }
 
-// Terms are what the server was got for, by now: a price or a finding may have
+// Terms returns what the server was got for, by now: a price or a finding may have
 // come after the launch.
 func (s *Server) Terms() backends.Terms {
 	if rental, ok := s.Deployment.(backends.Rental); ok {
@@ -57,7 +57,7 @@ func (s *Server) Terms() backends.Terms {
 	return backends.Terms{}
 }
 
-// LogPaths are the log files of all replicas.
+// LogPaths returns the log files of all replicas.
 func (s *Server) LogPaths() []string {
 	var paths []string
 	for _, role := range s.Roles {
@@ -84,7 +84,7 @@ func (d *Servers) authorizer(dep backends.Deployment) func(http.Header) {
 	}
 }
 
-// plannedKey is the key that the plan gives the engine in its environment; zero
+// plannedKey returns the key that the plan gives the engine in its environment; zero
 // if it gives none, or if the server is not started by us and never gets it.
 func (d *Servers) plannedKey() secret.String {
 	if d.config.Options.Given {

@@ -47,13 +47,13 @@ type Servers struct {
 	givenUp  atomic.Bool // a server could not be stopped: nothing more may start
 }
 
-// Up is the server that is up, which may have ended by itself; nil if none is.
+// Up returns the server that is up, which may have ended by itself; nil if none is.
 func (d *Servers) Up() *Server { return d.up }
 
-// GivenUp says that a server could not be stopped: nothing more may start.
+// GivenUp reports whether a server could not be stopped: nothing more may start.
 func (d *Servers) GivenUp() bool { return d.givenUp.Load() }
 
-// LastLaunch says that a server which dies now is not launched again.
+// LastLaunch reports whether a server which dies now is not launched again.
 func (d *Servers) LastLaunch() bool { return d.deaths >= maxRelaunches }
 
 // Progressed says that a trial was measured that a search had asked for, so that deaths
@@ -109,7 +109,7 @@ func (d *Servers) Close(keep bool) (kept bool) {
 	return kept
 }
 
-// over says whether nothing more may be done for this deployment: the run was
+// over reports whether nothing more may be done for this deployment: the run was
 // ended, or a server of it could not be.
 func (d *Servers) over(ctx context.Context) bool { return d.givenUp.Load() || ctx.Err() != nil }
 

@@ -16,7 +16,7 @@ import (
 	"sweep.dev/sweep/plan"
 )
 
-// spec is what the backend needs to know of this launch.
+// spec returns what the backend needs to know of this launch.
 func (d *Servers) spec(n int, dir string) (backends.Spec, error) {
 	spec, err := render.Spec(d.config.Plan, d.of, d.config.Options.With())
 	if err != nil {
@@ -44,7 +44,7 @@ func (d *Servers) spec(n int, dir string) (backends.Spec, error) {
 	return spec, nil
 }
 
-// standing are the roles of a spec that stand already, with the replicas that
+// standing returns the roles of a spec that stand already, with the replicas that
 // are known of them.
 func standing(known backends.Standing, spec backends.Spec) []backends.Role {
 	var roles []backends.Role
@@ -56,7 +56,7 @@ func standing(known backends.Standing, spec backends.Spec) []backends.Role {
 	return roles
 }
 
-// expires is when a pod that is launched now ends itself at the latest; zero
+// expires returns when a pod that is launched now ends itself at the latest; zero
 // for one that ends with us.
 func (d *Servers) expires(now time.Time) time.Time {
 	if d.config.Options.Lifetime <= 0 {
@@ -101,7 +101,7 @@ func (d *Servers) check() *ready.Check {
 	}
 }
 
-// started is what a backend calls behind each role: it returns when a replica is
+// started returns a function that a backend calls behind each role: it returns when a replica is
 // ready as its role's profile wants it, and has the time that a whole server has for
 // that. Nil if it is ready at once.
 func (d *Servers) started(role *engine.Role, logPath func(int) string) func(context.Context, host.Host, int) error {
@@ -116,7 +116,7 @@ func (d *Servers) started(role *engine.Role, logPath func(int) string) func(cont
 	}
 }
 
-// waits says whether a launch of these roles waits for one of them.
+// waits reports whether a launch of these roles waits for one of them.
 func waits(roles []backends.Role) bool {
 	for _, r := range roles {
 		if r.Started != nil {

@@ -67,7 +67,7 @@ func (in *Inputs) Claim(cell plan.Cell, trial int) (first int, err error) {
 	return first, nil
 }
 
-// Source is the load of the first attempt at a trial, whose given prompts begin
+// Source returns the load of the first attempt at a trial, whose given prompts begin
 // with first.
 func (in *Inputs) Source(cell plan.Cell, trial, first int) source.Config {
 	l, over := cell.Load, cell.Load.StartsOver()
@@ -109,7 +109,7 @@ func (in *Inputs) Source(cell plan.Cell, trial, first int) source.Config {
 	return c
 }
 
-// pace is when the requests of an open loop are due; nil for a closed loop.
+// pace returns when the requests of an open loop are due; nil for a closed loop.
 func (in *Inputs) pace(l plan.Load) arrivals.Pace {
 	process := arrivals.Process{Kind: arrivals.Kind(l.Arrivals), Burstiness: l.Burstiness}
 	switch {

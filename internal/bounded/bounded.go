@@ -26,8 +26,8 @@ func (b *Buffer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Bytes are what was kept, until the next Write.
+// Bytes returns what was kept, until the next Write.
 func (b *Buffer) Bytes() []byte { return b.kept.Bytes() }
 
-// String is what was kept.
+// String returns what was kept.
 func (b *Buffer) String() string { return b.kept.String() }

@@ -31,7 +31,7 @@ func EachTest(t *testing.T, root string, check func(rel string, set *token.FileS
 	each(t, root, ofTests, func(string) bool { return false }, check)
 }
 
-// ofTests says whether a file is read by the tests alone.
+// ofTests reports whether a file is read by the tests alone.
 func ofTests(rel string) bool {
 	folder := strings.TrimPrefix(path.Dir(rel)+"/", "test/") // the room of what tests the whole
 	return strings.HasSuffix(rel, "_test.go") || strings.Contains(folder, "test/")
@@ -51,7 +51,7 @@ func each(t *testing.T, root string, want, skip func(rel string) bool, check fun
 	}
 }
 
-// filesOf are the files of the tree that are wanted, by their paths from the root. Hidden
+// filesOf returns the files of the tree that are wanted, by their paths from the root. Hidden
 // folders and testdata are not looked into.
 func filesOf(t *testing.T, root string, skip, want func(rel string) bool) []string {
 	t.Helper()

@@ -73,7 +73,7 @@ type fixedWait struct {
 	at token.Pos
 }
 
-// fixedWaits are a file's that are not written in a function for synctest.Test.
+// fixedWaits returns a file's that are not written in a function for synctest.Test.
 func fixedWaits(file *ast.File) (list []fixedWait) {
 	for _, d := range file.Decls {
 		in := "a variable"

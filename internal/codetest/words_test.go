@@ -147,7 +147,7 @@ type use struct {
 	said, instead string
 }
 
-// inComment says whether the last line of a text has a comment begun.
+// inComment reports whether the last line of a text has a comment begun.
 func inComment(before string) bool {
 	return strings.Contains(before[strings.LastIndexByte(before, '\n')+1:], "//")
 }

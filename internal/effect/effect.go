@@ -71,7 +71,7 @@ func New(spec string, opts ...Option) (*Effects, error) {
 	return e, nil
 }
 
-// Ops is the number of operations done or tried so far.
+// Ops returns the number of operations done or tried so far.
 func (e *Effects) Ops() uint64 {
 	if e == nil {
 		return 0

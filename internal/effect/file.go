@@ -20,10 +20,10 @@ type File struct {
 	off   int64  // where the next write goes
 }
 
-// Name is the path that the file was opened with.
+// Name returns the path that the file was opened with.
 func (f *File) Name() string { return f.f.Name() }
 
-// OS is the file itself, for a child process that writes to it. What is
+// OS returns the file itself, for a child process that writes to it. What is
 // written through it is neither counted nor recorded.
 func (f *File) OS() *os.File { return f.f }
 

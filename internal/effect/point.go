@@ -162,7 +162,7 @@ const (
 	KillTool    Point = "kill.tool"    // a signal to a command that only looks
 )
 
-// Points is every point there is, in the order of the declarations above.
+// Points returns every point there is, in the order of the declarations above.
 func Points() []Point {
 	return []Point{
 		LockCreate, LockTake, LockWrite, RunMkdir, RunDirsync,
@@ -191,7 +191,7 @@ func Points() []Point {
 	}
 }
 
-// of is the point of another operation on the same file.
+// of returns the point of another operation on the same file.
 func (p Point) of(operation string) Point {
 	family, _, _ := strings.Cut(string(p), ".")
 	return Point(family + "." + operation)

@@ -179,7 +179,7 @@ func (r *Root) RemoveAll(p Point, name string) error {
 	return r.change(p, func() error { return r.removeAll(name) }, Op{Kind: OpRemove, Path: r.path(name)})
 }
 
-// Temp is the name under which WriteFileAtomic writes.
+// Temp returns the name under which WriteFileAtomic writes.
 func Temp(name string) string {
 	return filepath.Join(filepath.Dir(name), "."+filepath.Base(name)+".tmp")
 }
@@ -216,7 +216,7 @@ func (r *Root) writeFile(p Point, name string, write func(io.Writer) error) (err
 	return f.Sync()
 }
 
-// IsFull says whether an error is that of a disk without room: for everybody, or
+// IsFull reports whether an error is that of a disk without room: for everybody, or
 // for us, whose quota is used up.
 func IsFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
 

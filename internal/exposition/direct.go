@@ -144,7 +144,7 @@ func (e *Exposition) values() int {
 	return n
 }
 
-// twice says that a series may stand twice, or that a bucket counts what cannot be
+// twice reports whether a series may stand twice, or that a bucket counts what cannot be
 // counted.
 func (e *Exposition) twice() bool {
 	seed := maphash.MakeSeed()

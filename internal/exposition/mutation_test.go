@@ -278,7 +278,7 @@ func TestParse_mutants(t *testing.T) {
 	})
 }
 
-// e2 is an exposition without what has no value.
+// e2 returns an exposition without what has no value.
 func e2(e *Exposition) *Exposition {
 	out := &Exposition{Histograms: e.Histograms}
 	for _, p := range e.Points {

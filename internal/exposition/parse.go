@@ -132,7 +132,7 @@ func repaired(body []byte) (*Exposition, error) {
 	return out, nil
 }
 
-// Whole says that an answer vouches for the end of its body. One that only the end
+// Whole reports whether an answer vouches for the end of its body. One that only the end
 // of the connection ends may have lost its tail without anybody noticing.
 func Whole(resp *http.Response) bool {
 	return resp.ContentLength >= 0 || resp.Uncompressed || len(resp.TransferEncoding) > 0 || resp.ProtoMajor > 1
@@ -349,7 +349,7 @@ func (e *Exposition) HistogramsNamed(name string) []Histogram {
 	return e.histograms[name]
 }
 
-// Flat is every value of the body as a series of its own, buckets included.
+// Flat returns every value of the body as a series of its own, buckets included.
 func (e *Exposition) Flat() []Point {
 	out := slices.Clone(e.Points)
 	for _, h := range e.Histograms {

@@ -22,7 +22,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// describe is a body as the golden files show it.
+// describe returns a body as the golden files show it.
 func describe(e *Exposition, err error) string {
 	if err != nil {
 		return "error: " + err.Error() + "\n"
@@ -109,7 +109,7 @@ func flatMap(e *Exposition) map[string]string {
 	return out
 }
 
-// sameAsRepaired says whether a body needs no repair, and fails if it says another
+// sameAsRepaired reports whether a body needs no repair, and fails if it says another
 // thing without than with.
 func sameAsRepaired(t *testing.T, body []byte) bool {
 	t.Helper()

@@ -435,7 +435,7 @@ func writeQuoted(b *bytes.Buffer, s string) {
 	b.WriteByte('"')
 }
 
-// LabelString is the canonical form of a label set: k="v" pairs sorted by
+// LabelString returns the canonical form of a label set: k="v" pairs sorted by
 // name, joined by commas.
 func LabelString(labels []Label) string {
 	var b bytes.Buffer

@@ -87,7 +87,7 @@ func readTags(t reflect.Type) []Field {
 // Auto is the value of a whole number for which a file has the word of its field.
 const Auto = -1
 
-// Words are what a file may write in place of a list of type t, one word for a
+// Words returns what a file may write in place of a list of type t, one word for a
 // whole list: those of its method Words, nil without one.
 func Words(t reflect.Type) []string {
 	if w, ok := reflect.TypeAssert[interface{ Words() []string }](reflect.Zero(t)); ok {
@@ -96,7 +96,7 @@ func Words(t reflect.Type) []string {
 	return nil
 }
 
-// Short is the key that a file may set by its value alone, in place of a mapping
+// Short returns the key that a file may set by its value alone, in place of a mapping
 // of type t: that of its method Short, "" without one.
 func Short(t reflect.Type) string {
 	if t.Kind() != reflect.Struct {

@@ -215,7 +215,7 @@ func split(line string, fields []string) []string {
 	return cells
 }
 
-// headerOf is the fields that a header names, without their units; nil if the
+// headerOf returns the fields that a header names, without their units; nil if the
 // line is none.
 func headerOf(line string) []string {
 	cells := strings.Split(strings.TrimSpace(line), ",")
@@ -233,7 +233,7 @@ func headerOf(line string) []string {
 	return cells
 }
 
-// Complaint is what nvidia-smi said instead of an answer.
+// Complaint returns what nvidia-smi said instead of an answer.
 func Complaint(out string) error {
 	out = strings.ToLower(out)
 	switch {

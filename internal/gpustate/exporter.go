@@ -208,7 +208,7 @@ var dialects = []dialect{
 
 const smiCounters = "clocks_event_reasons_counters_"
 
-// dcgmBlank says whether DCGM means that there is no value: the first four of
+// dcgmBlank reports whether DCGM means that there is no value: the first four of
 // each type's blanks, of which a 64-bit one is no exact float.
 func dcgmBlank(v float64) bool {
 	return v >= 9223372036854775792 ||
@@ -216,7 +216,7 @@ func dcgmBlank(v float64) bool {
 		v >= 140737488355328 && v <= 140737488355331
 }
 
-// amdBlank says whether AMD means that there is no value: the largest number of
+// amdBlank reports whether AMD means that there is no value: the largest number of
 // 32 or 64 bits. That of 16 bits can be real megabytes, see [Quantities].
 func amdBlank(v float64) bool { return v == math.MaxUint32 || v == math.MaxUint64 }
 
@@ -284,7 +284,7 @@ func ParseExporter(body []byte, whole bool) ([]Reading, error) {
 	return page.Readings, nil
 }
 
-// cutGPUs are the GPUs, by [Reading.Key], that are cut into parts; nil if that
+// cutGPUs returns the GPUs, by [Reading.Key], that are cut into parts; nil if that
 // changes no series of the dialect.
 func (d *dialect) cutGPUs(points []exposition.Point) map[string]bool {
 	if len(d.whole) == 0 {

@@ -152,7 +152,7 @@ func ParseWrapper(body []byte, whole bool) ([]Reading, error) {
 	return list, nil
 }
 
-// fieldNamed is nvidia-smi's field of a JSON key: utilization_gpu and
+// fieldNamed returns nvidia-smi's field of a JSON key: utilization_gpu and
 // "utilization.gpu [%]" are utilization.gpu.
 func fieldNamed(key string) string {
 	key, _, _ = strings.Cut(strings.ToLower(key), " [")
@@ -191,7 +191,7 @@ func sortedKeys(o map[string]any) []string {
 	return keys
 }
 
-// objects are the JSON objects of an answer: a list of them, one that has such a
+// objects returns the JSON objects of an answer: a list of them, one that has such a
 // list, or one alone. What a tool says before them is skipped.
 func objects(out []byte) ([]map[string]any, error) {
 	root, err := document(out)
@@ -258,7 +258,7 @@ func at(o map[string]any, path string) any {
 	return v
 }
 
-// value is a number, with or without its unit around it.
+// value returns a number, with or without its unit around it.
 func value(v any) (float64, bool) {
 	switch v := v.(type) {
 	case json.Number:

@@ -112,7 +112,7 @@ type Reading struct {
 	Lost bool // Said says that a GPU is lost: that of UUID or Index, if one is there
 }
 
-// New is a reading that says nothing yet.
+// New returns a reading that says nothing yet.
 func New() Reading { return Reading{Values: make(map[string]float64)} }
 
 // Set keeps v unless it is no measurement of that quantity, and says whether it
@@ -127,7 +127,7 @@ func (r *Reading) Set(quantity string, v float64) bool {
 	return true
 }
 
-// Active says whether a reason holds the clocks down now.
+// Active reports whether a reason holds the clocks down now.
 func (r *Reading) Active(reason string, is bool) {
 	r.ReasonsKnown = true
 	if is {
@@ -228,7 +228,7 @@ func Whole(list []Reading) []Reading {
 	return out
 }
 
-// Order is where a source numbers a GPU, and high for what is no number.
+// Order returns where a source numbers a GPU, and high for what is no number.
 func Order(index string) int {
 	n, err := strconv.Atoi(index)
 	if err != nil || n < 0 || n > 1<<16 {
@@ -246,7 +246,7 @@ var (
 	ErrRows   = errors.New("no line of the table of GPUs can be read")
 )
 
-// missing says that a cell holds no value.
+// missing reports whether a cell holds no value.
 func missing(cell string) bool {
 	switch cell {
 	case "", "N/A", "None", "Not Supported", "Unknown Error", "Requested functionality has been deprecated", "Insufficient Permissions":
@@ -262,7 +262,7 @@ func text(cell string) string {
 	return cell
 }
 
-// number is a decimal number, with or without a unit behind it.
+// number returns a decimal number, with or without a unit behind it.
 func number(cell string) (float64, bool) {
 	cell = strings.TrimSpace(cell)
 	if missing(cell) {
@@ -276,7 +276,7 @@ func number(cell string) (float64, bool) {
 	return v, err == nil
 }
 
-// nvidiaUUID says whether s is how NVIDIA names a GPU or a part of one.
+// nvidiaUUID reports whether s is how NVIDIA names a GPU or a part of one.
 func nvidiaUUID(s string) bool {
 	return strings.HasPrefix(s, "GPU-") || strings.HasPrefix(s, "MIG-")
 }

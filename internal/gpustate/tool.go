@@ -30,7 +30,7 @@ type Output struct {
 	Parse func(body []byte, whole bool) ([]Reading, error)
 }
 
-// Tools are all tools that are known. A new one is an entry here with the file of
+// Tools returns all tools that are known. A new one is an entry here with the file of
 // its parser, and a way of looking in collectors/gpu.
 func Tools() []Tool {
 	return []Tool{
@@ -61,7 +61,7 @@ const smiArg = `(-L|--list-gpus|-q|--query|-x|--xml-format|--version|-h|--help` 
 	`|(-i|--id)=[A-Za-z0-9:.,-]+|(-d|--display)=[A-Z_,]+` +
 	`|--query-[a-z-]+=[A-Za-z0-9_.,]+|--format=[a-z,]+)`
 
-// ToolNames are the names of all tools.
+// ToolNames returns the names of all tools.
 func ToolNames() []string {
 	var names []string
 	for _, t := range Tools() {
@@ -70,10 +70,10 @@ func ToolNames() []string {
 	return names
 }
 
-// IsTool says whether name is that of a tool.
+// IsTool reports whether name is that of a tool.
 func IsTool(name string) bool { return slices.Contains(ToolNames(), name) }
 
-// Commands are the command lines whose output [OfTool] reads, for people.
+// Commands returns the command lines whose output [OfTool] reads, for people.
 func Commands() []string {
 	var list []string
 	for _, t := range Tools() {

@@ -273,10 +273,10 @@ func (p *Process) close() {
 	_ = p.control.Close() // a second time is an error without meaning
 }
 
-// PID is the process id of the command.
+// PID returns the process id of the command.
 func (p *Process) PID() int { return p.pid }
 
-// GuardPID is the process id of the guard.
+// GuardPID returns the process id of the guard.
 func (p *Process) GuardPID() int { return p.guard.Process.Pid }
 
 // PIDs lists the living processes of the command's tree, the command first
@@ -294,7 +294,7 @@ func (p *Process) PIDs() []int {
 // it may live for a moment longer; Stop waits for them.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Exit is how the command ended. Valid after Done.
+// Exit returns how the command ended. Valid after Done.
 func (p *Process) Exit() Exit {
 	select {
 	case <-p.done:

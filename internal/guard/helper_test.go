@@ -137,7 +137,7 @@ func show() {
 	time.Sleep(forever)
 }
 
-// ourPath is the one variable that a command needs to be found by its name.
+// ourPath returns the one variable that a command needs to be found by its name.
 func ourPath() map[string]string { return map[string]string{"PATH": os.Getenv("PATH")} }
 
 // under starts a helper of this binary under guard and stops it in the end.

@@ -27,7 +27,7 @@ func Main() {
 	os.Exit(run(os.NewFile(ordersFD, "orders"), os.NewFile(reportsFD, "reports")))
 }
 
-// run is the life of a guard. No process reads its exit status.
+// run is a guard from its begin to its end. No process reads its exit status.
 func run(orders io.Reader, reports io.Writer) int {
 	ends := make(chan os.Signal, 1)
 	signal.Notify(ends, EndSignal)

@@ -60,7 +60,7 @@ func readCounter(path string) (uint64, bool) {
 	return 0, false
 }
 
-// killed says whether e was the out-of-memory killer's doing.
+// killed reports whether e was the out-of-memory killer's doing.
 func (w *oomWatch) killed(e Exit) bool {
 	if w.path == "" {
 		return false

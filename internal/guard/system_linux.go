@@ -11,7 +11,7 @@ import (
 	"sweep.dev/sweep/internal/procfs"
 )
 
-// executable is what a guard is started from: this very file, even if it
+// executable returns what a guard is started from: this very file, even if it
 // has been replaced or removed since we were started from it.
 func executable() (string, error) { return "/proc/self/exe", nil }
 

@@ -31,13 +31,13 @@ var floors = [][]string{
 // apart are the rooms of which nothing is imported: pages, plans, and modules of their own.
 var apart = []string{"docs", "plans", "tools"}
 
-// floorOf is the floor of a room, from 0 up.
+// floorOf returns the floor of a room, from 0 up.
 func floorOf(room string) (int, bool) {
 	i := slices.IndexFunc(floors, func(f []string) bool { return slices.Contains(f, room) })
 	return i, i >= 0
 }
 
-// roomOf is the room of a package of ours.
+// roomOf returns the room of a package of ours.
 func roomOf(pkg string) string {
 	room, _, _ := strings.Cut(strings.TrimPrefix(pkg, module), "/")
 	return room
@@ -56,7 +56,7 @@ func imports(packages []pkg) map[[2]string]int {
 	return out
 }
 
-// upward are the imports that do not lead down.
+// upward returns the imports that do not lead down.
 func upward(between map[[2]string]int) [][2]string {
 	var out [][2]string
 	for a := range between {
@@ -70,7 +70,7 @@ func upward(between map[[2]string]int) [][2]string {
 	return out
 }
 
-// inCycles are the rooms that reach themselves.
+// inCycles returns the rooms that reach themselves.
 func inCycles(between map[[2]string]int) []string {
 	next := map[string][]string{}
 	for a := range between {

@@ -124,7 +124,7 @@ func countFiles(ctx context.Context) (map[string]count, error) {
 	return files, nil
 }
 
-// foldersOf are the folders in root that git keeps: those that are neither hidden nor
+// foldersOf returns the folders in root that git keeps: those that are neither hidden nor
 // ignored, as the folder of runs is that the quick start makes.
 func foldersOf(root string) ([]string, error) {
 	entries, err := os.ReadDir(root)

@@ -53,7 +53,7 @@ var capabilities = map[string][]string{
 	"where keys may go":   {"cmd/sweep/internal/outbound", "cmd/sweep/sends.go", "internal/netguard", "internal/secret"},
 }
 
-// capabilityOf is the capability that a file exists for.
+// capabilityOf returns the capability that a file exists for.
 func capabilityOf(file string) string {
 	best, name := "", "core"
 	for capability, paths := range capabilities {

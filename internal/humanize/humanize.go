@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Plural is a count of things: "1 pod", "2 pods", "2 launches".
+// Plural returns a count of things: "1 pod", "2 pods", "2 launches".
 func Plural(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
@@ -22,7 +22,7 @@ func Plural(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// List is the first of some texts, most of them at most, and how many more there are:
+// List returns the first of some texts, most of them at most, and how many more there are:
 // "a, b and 3 more".
 func List(texts []string, most int) string {
 	if more := len(texts) - most; more > 0 {
@@ -31,7 +31,7 @@ func List(texts []string, most int) string {
 	return strings.Join(texts, ", ")
 }
 
-// Duration is a time in the unit that a person would choose, never negative:
+// Duration returns a time in the unit that a person would choose, never negative:
 // "90 s", "61 min", "3.0 h", "2 days".
 func Duration(d time.Duration) string {
 	switch d = max(d, 0); {
@@ -45,7 +45,7 @@ func Duration(d time.Duration) string {
 	return fmt.Sprintf("%.0f days", d.Hours()/24)
 }
 
-// Dollars is money in cents. Less than a cent is "<$0.01", not "$0.00".
+// Dollars returns money in cents. Less than a cent is "<$0.01", not "$0.00".
 func Dollars(usd float64) string {
 	if usd > 0 && usd < 0.01 {
 		return "<$0.01"
@@ -53,7 +53,7 @@ func Dollars(usd float64) string {
 	return fmt.Sprintf("$%.2f", usd)
 }
 
-// Figure is a value for people: a number with three or more significant
+// Figure returns a value for people: a number with three or more significant
 // digits and no noise, "-" for what was not measured.
 func Figure(v any) string {
 	switch v := v.(type) {
@@ -77,7 +77,7 @@ func Figure(v any) string {
 	}
 }
 
-// Price is a number of dollars, without their sign: cents, or three digits of what is
+// Price returns a number of dollars, without their sign: cents, or three digits of what is
 // less than ten cents, never with an exponent.
 func Price(v any) string {
 	usd, ok := v.(float64)

@@ -168,7 +168,7 @@ func size(n int64) string {
 	return fmt.Sprintf("%d bytes", n)
 }
 
-// Reason is the cause of a file's error without its path, for a message that
+// Reason returns the cause of a file's error without its path, for a message that
 // names the file as the plan wrote it.
 func Reason(err error) error {
 	if pe, ok := errors.AsType[*fs.PathError](err); ok {
@@ -177,7 +177,7 @@ func Reason(err error) error {
 	return err
 }
 
-// JSON is an error of encoding/json in fewer words, which quote nothing of the file.
+// JSON returns an error of encoding/json in fewer words, which quote nothing of the file.
 func JSON(err error) error {
 	kind, wrong := errors.AsType[*json.UnmarshalTypeError](err)
 	switch {

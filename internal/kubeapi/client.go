@@ -86,13 +86,13 @@ func Connect(c Config) (*Client, error) {
 	return &Client{http: client, config: config, base: base, context: current, namespace: namespace}, nil
 }
 
-// Server is the address of the API server.
+// Server returns the address of the API server.
 func (c *Client) Server() string { return c.base.Redacted() }
 
-// Context is the context of the kubeconfig, "" if there is none.
+// Context returns the context of the kubeconfig, "" if there is none.
 func (c *Client) Context() string { return c.context }
 
-// Namespace is that of the context, or of the pod that sweep runs in; "default" if
+// Namespace returns that of the context, or of the pod that sweep runs in; "default" if
 // neither names one.
 func (c *Client) Namespace() string { return c.namespace }
 

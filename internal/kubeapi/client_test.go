@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// connect is a client of a handler, configured as people configure theirs.
+// connect returns a client of a handler, configured as people configure theirs.
 func connect(t *testing.T, h http.HandlerFunc) *Client {
 	t.Helper()
 	s := httptest.NewTLSServer(h) // a token is sent to no other

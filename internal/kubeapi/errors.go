@@ -28,7 +28,7 @@ func (e *StatusError) Error() string {
 	return fmt.Sprintf("kubernetes: %s: %d %s: %s", e.Path, e.Code, cmp.Or(e.Reason, http.StatusText(e.Code)), e.Message)
 }
 
-// NotFound says whether the server has no such object, or no such kind of object.
+// NotFound reports whether the server has no such object, or no such kind of object.
 func NotFound(err error) bool {
 	at, ok := errors.AsType[*StatusError](err)
 	return ok && at.Code == http.StatusNotFound
@@ -51,7 +51,7 @@ func (e *Denied) Error() string {
 	return fmt.Sprintf("kubernetes: %s may not %s %s %s", cmp.Or(e.User, "this user"), e.Verb, Qualified(e.Group, e.Resource), where)
 }
 
-// Qualified is a resource with its API group, as kubectl spells it.
+// Qualified returns a resource with its API group, as kubectl spells it.
 func Qualified(group, resource string) string {
 	if group == "" {
 		return resource
@@ -66,7 +66,7 @@ var denied = regexp.MustCompile(`User "([^"]*)" cannot (\S+) resource "([^"]+)" 
 // maxMessage bounds the text of an answer in an error, in bytes.
 const maxMessage = 400
 
-// refusal is the error of an answer that is no success.
+// refusal returns the error of an answer that is no success.
 func refusal(path string, resp *http.Response, answer []byte) error {
 	var status struct{ Kind, Reason, Message string }
 	if json.Unmarshal(answer, &status) != nil || status.Kind != "Status" {
@@ -76,7 +76,7 @@ func refusal(path string, resp *http.Response, answer []byte) error {
 	return refused(path, resp.StatusCode, status.Reason, status.Message)
 }
 
-// refused is the error of a status of the API.
+// refused returns the error of a status of the API.
 func refused(path string, code int, reason, message string) error {
 	if code == http.StatusForbidden {
 		if m := denied.FindStringSubmatch(message); m != nil {

@@ -43,7 +43,7 @@ func base(apiVersion string) string {
 	return "/apis/" + url.PathEscape(group) + "/" + url.PathEscape(version)
 }
 
-// Collection is the path of the objects of a resource in a namespace.
+// Collection returns the path of the objects of a resource in a namespace.
 func Collection(apiVersion, namespace, resource string) string {
 	return fmt.Sprintf("%s/namespaces/%s/%s", base(apiVersion), url.PathEscape(namespace), url.PathEscape(resource))
 }

@@ -18,7 +18,7 @@ func (c *Client) Replace(ctx context.Context, path string, object, out any) erro
 	return c.ask(ctx, call{method: http.MethodPut, path: path, body: body}, out)
 }
 
-// Changed says whether a write was refused because the object has changed since it was
+// Changed reports whether a write was refused because the object has changed since it was
 // read. After a lost answer that may have been our own write.
 func Changed(err error) bool {
 	at, ok := errors.AsType[*StatusError](err)

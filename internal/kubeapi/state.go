@@ -74,7 +74,7 @@ type ContainerReason struct {
 	ExitCode int    `json:"exitCode"` // of one that ended
 }
 
-// String is the reason with its message.
+// String returns the reason with its message.
 func (r *ContainerReason) String() string {
 	return strings.Trim(r.Reason+": "+strings.TrimSpace(r.Message), ": ")
 }

@@ -77,7 +77,7 @@ func (c *Client) upgraded(ctx context.Context, path string, query url.Values, pr
 	return conn, nil
 }
 
-// notUpgraded is the error of a connection that was not opened.
+// notUpgraded returns the error of a connection that was not opened.
 func notUpgraded(path string, err, cause error) error {
 	if cause != nil {
 		return fmt.Errorf("kubernetes: %s: %w", path, cause)

@@ -13,7 +13,7 @@ import (
 	"github.com/gorilla/websocket"
 )
 
-// pod is a client of an API server whose pods do what talk does.
+// pod returns a client of an API server whose pods do what talk does.
 func pod(t *testing.T, protocol string, talk func(*websocket.Conn)) *Client {
 	t.Helper()
 	return connect(t, func(w http.ResponseWriter, r *http.Request) {

@@ -84,13 +84,13 @@ func (c *Client) DeleteSelected(ctx context.Context, path, labels string) error 
 	return c.ask(ctx, call{method: http.MethodDelete, path: path + "?" + query.Encode()}, nil)
 }
 
-// Exists says whether a create was refused because there is an object of that name.
+// Exists reports whether a create was refused because there is an object of that name.
 func Exists(err error) bool {
 	at, ok := errors.AsType[*StatusError](err)
 	return ok && at.Code == http.StatusConflict && at.Reason == "AlreadyExists"
 }
 
-// Refused says whether the server has answered that it did not do what was asked. What
+// Refused reports whether the server has answered that it did not do what was asked. What
 // is no answer, or the answer of a server in trouble, says nothing.
 func Refused(err error) bool {
 	if _, denied := errors.AsType[*Denied](err); denied {

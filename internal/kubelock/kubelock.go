@@ -90,7 +90,7 @@ type Held struct {
 	done  chan struct{}
 }
 
-// Work is a context that ends when the lock is lost, with [ErrLost] as its cause. An
+// Work returns a context that ends when the lock is lost, with [ErrLost] as its cause. An
 // interrupted one keeps the lock, since work that ends still gives back what it started.
 func (h *Held) Work(ctx context.Context) (work context.Context, cancel context.CancelFunc) {
 	work, end := context.WithCancelCause(ctx)
@@ -253,7 +253,7 @@ type watched struct {
 	since   time.Time
 }
 
-// expired says whether a Lease has not changed for its whole duration.
+// expired reports whether a Lease has not changed for its whole duration.
 func (w *watched) expired(l lease, now time.Time) bool {
 	if v := l.version(); v != w.version || w.since.IsZero() {
 		w.version, w.since = v, now

@@ -93,7 +93,7 @@ func Derived() []string {
 	}
 }
 
-// Own says whether a name in the directory belongs to the run itself: nothing
+// Own reports whether a name in the directory belongs to the run itself: nothing
 // derived may have it.
 func Own(name string) bool {
 	switch name {
@@ -123,32 +123,32 @@ const (
 // merging is of a directory that is being made of others. A crash may leave one.
 const merging = ".merging-"
 
-// Merging is the name of a directory until all of it is there.
+// Merging returns the name of a directory until all of it is there.
 func Merging(name string) string { return merging + name }
 
-// IsMerging says whether a directory has such a name.
+// IsMerging reports whether a directory has such a name.
 func IsMerging(name string) bool { return strings.HasPrefix(name, merging) }
 
-// Pod is the name of what a launch starts: a pod, a container, a group of processes.
+// Pod returns the name of what a launch starts: a pod, a container, a group of processes.
 func Pod(deployment string, launch int) string { return deployment + "-" + number("l", launch) }
 
-// TrialDir is the folder of a trial.
+// TrialDir returns the folder of a trial.
 func TrialDir(cell string, trial int) string { return path.Join(Cells, cell, Trial(trial)) }
 
-// AttemptDir is the folder of an attempt.
+// AttemptDir returns the folder of an attempt.
 func AttemptDir(cell string, trial, attempt int) string {
 	return path.Join(TrialDir(cell, trial), Attempt(attempt))
 }
 
-// LaunchDir is the folder of a launch.
+// LaunchDir returns the folder of a launch.
 func LaunchDir(deployment string, launch int) string {
 	return path.Join(Deployments, deployment, number("l", launch))
 }
 
-// Trial is the name of a trial: t01.
+// Trial returns the name of a trial: t01.
 func Trial(n int) string { return number("t", n) }
 
-// Attempt is the name of an attempt: a01.
+// Attempt returns the name of an attempt: a01.
 func Attempt(n int) string { return number("a", n) }
 
 func number(kind string, n int) string { return fmt.Sprintf("%s%02d", kind, n) }
@@ -173,12 +173,12 @@ func parse(kind, name string) (int, bool) {
 	return n, err == nil && n > 0
 }
 
-// ServerLog is the log of a replica, in the folder of its launch.
+// ServerLog returns the log of a replica, in the folder of its launch.
 func ServerLog(role string, replica int) string {
 	return role + "-" + strconv.Itoa(replica) + logSuffix
 }
 
-// LastMetrics is what a replica of a role with so many of them exposed last, in the
+// LastMetrics returns what a replica of a role with so many of them exposed last, in the
 // folder of its launch.
 func LastMetrics(role string, replica, replicas int) string {
 	if replicas > 1 {
@@ -187,7 +187,7 @@ func LastMetrics(role string, replica, replicas int) string {
 	return metricsPrefix + role + ".txt"
 }
 
-// FoundLog is the file of an attempt with the log of a container that was found.
+// FoundLog returns the file of an attempt with the log of a container that was found.
 func FoundLog(name string) string { return foundLogs + name }
 
 // FoundLogs is a pattern of all of them.
@@ -196,13 +196,13 @@ const FoundLogs = foundLogs + "*" + logSuffix
 // ServerLogs is a pattern of all of them.
 const ServerLogs = "*" + logSuffix
 
-// RequestLog is where a simulated server with the log serverLog writes what it was
+// RequestLog returns where a simulated server with the log serverLog writes what it was
 // asked.
 func RequestLog(serverLog string) string {
 	return strings.TrimSuffix(serverLog, logSuffix) + ".requests.jsonl"
 }
 
-// Scrape is the file of an attempt with everything that the metrics of a replica
+// Scrape returns the file of an attempt with everything that the metrics of a replica
 // said.
 func Scrape(role string, replica int) string {
 	return scrapes + role + "-" + strconv.Itoa(replica) + scrapeSuffix
@@ -220,16 +220,16 @@ func Scraped(name string) (server string, ok bool) {
 	return strings.CutSuffix(name, scrapeSuffix)
 }
 
-// Scraper is the server whose metrics the file at path holds.
+// Scraper returns the server whose metrics the file at path holds.
 func Scraper(file string) string { return strings.TrimSuffix(path.Base(file), scrapeSuffix) }
 
-// Raw is the file of an attempt with what a tool said of the hardware of a host.
+// Raw returns the file of an attempt with what a tool said of the hardware of a host.
 func Raw(host, file string) string { return scrapes + host + "." + file }
 
 // unfit is what no file name should have, whatever a plan calls its engine.
 var unfit = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
 
-// MetricsLog is the file of what the servers of an engine exposed.
+// MetricsLog returns the file of what the servers of an engine exposed.
 func MetricsLog(engine string) string {
 	return metricsPrefix + strings.Trim(unfit.ReplaceAllString(engine, "-"), ".-") + logSuffix
 }

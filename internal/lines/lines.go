@@ -40,7 +40,7 @@ func (r *Reader) Next() ([]byte, bool) {
 	return line, len(line) > 0
 }
 
-// Err is what ended the lines; nil at their end.
+// Err returns what ended the lines; nil at their end.
 func (r *Reader) Err() error {
 	if errors.Is(r.err, io.EOF) {
 		return nil
@@ -72,7 +72,7 @@ func (w *Watch) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Uncoloured is a line without the sequences that colour it on a terminal, which break up
+// Uncoloured returns a line without the sequences that colour it on a terminal, which break up
 // its words.
 func Uncoloured(line []byte) []byte { return escapes.ReplaceAll(line, nil) }
 

@@ -55,7 +55,7 @@ func (o *Object) Label(doc Document, l Labels) {
 	}
 }
 
-// child is the mapping under a key, which is made if there is none.
+// child returns the mapping under a key, which is made if there is none.
 func child(m map[string]any, key string) map[string]any {
 	c, ok := m[key].(map[string]any)
 	if !ok {
@@ -65,7 +65,7 @@ func child(m map[string]any, key string) map[string]any {
 	return c
 }
 
-// tree is a node as JSON has it.
+// tree returns a node as JSON has it.
 func tree(n *syntax.Node) any {
 	switch n.Kind {
 	case syntax.Map:
@@ -103,7 +103,7 @@ func number(text string) (any, error) {
 	return x, err
 }
 
-// put is v with a value at steps.
+// put returns v with a value at steps.
 func put(v any, steps []step, value any) any {
 	if len(steps) == 0 {
 		return value

@@ -32,7 +32,7 @@ func (o *Object) templates() []string {
 	return nil
 }
 
-// metadata is that of the object and of its pods' templates, as far as they are there.
+// metadata returns that of the object and of its pods' templates, as far as they are there.
 func (o *Object) metadata() []*syntax.Node {
 	all := []*syntax.Node{o.root.Get("metadata")}
 	for _, path := range o.templates() {
@@ -53,7 +53,7 @@ func (o *Object) metadata() []*syntax.Node {
 	return all
 }
 
-// places are the mappings of a document that get labels.
+// places returns the mappings of a document that get labels.
 func (o *Object) places(doc map[string]any) []map[string]any {
 	all := []map[string]any{child(doc, "metadata")}
 	for _, path := range o.templates() {
@@ -62,7 +62,7 @@ func (o *Object) places(doc map[string]any) []map[string]any {
 	return all
 }
 
-// follow is the mappings at the end of keys below v; the last of them is made if its
+// follow returns the mappings at the end of keys below v; the last of them is made if its
 // parent is there.
 func follow(v any, keys []string) (all []map[string]any) {
 	switch v := v.(type) {

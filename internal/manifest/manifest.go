@@ -39,10 +39,10 @@ type Object struct {
 	root *syntax.Node
 }
 
-// String is how messages and axes name the object: Deployment/decode.
+// String returns how messages and axes name the object: Deployment/decode.
 func (o *Object) String() string { return o.Kind + "/" + o.Name }
 
-// Group is that of the object's API, "" for core.
+// Group returns that of the object's API, "" for core.
 func (o *Object) Group() string {
 	group, _, ok := strings.Cut(o.APIVersion, "/")
 	if !ok {
@@ -51,10 +51,10 @@ func (o *Object) Group() string {
 	return group
 }
 
-// Place is where the object begins: file:line:col.
+// Place returns where the object begins: file:line:col.
 func (o *Object) Place() *syntax.Node { return o.root }
 
-// At is where a key of the object stands, or the nearest one above it.
+// At returns where a key of the object stands, or the nearest one above it.
 func (o *Object) At(keys ...string) *syntax.Node {
 	n, _ := o.root.At(keys...)
 	return n
@@ -98,7 +98,7 @@ var (
 	apiForm  = regexp.MustCompile(`^([a-z0-9][-a-z0-9.]{0,252}/)?v[0-9][a-z0-9]{0,30}$`)
 )
 
-// object is what a document says, nil with a report if it is no object that sweep makes.
+// object returns what a document says, nil with a report if it is no object that sweep makes.
 func object(root *syntax.Node, r *syntax.Report) *Object {
 	if root.Kind != syntax.Map {
 		r.Node(root, "type", "a manifest is a mapping, found %s", root.Kind.Name())
@@ -163,7 +163,7 @@ func (o *Object) refuse(r *syntax.Report) {
 	}
 }
 
-// text is a text of an object that has a certain form.
+// text returns a text of an object that has a certain form.
 func text(root *syntax.Node, r *syntax.Report, form *regexp.Regexp, example string, keys ...string) string {
 	n, ok := root.At(keys...)
 	what := strings.Join(keys, ".")
@@ -207,7 +207,7 @@ func scan(n *syntax.Node, r *syntax.Report) {
 	}
 }
 
-// old says whether a bare word is a truth value in YAML 1.1, which kubectl and Helm read.
+// old reports whether a bare word is a truth value in YAML 1.1, which kubectl and Helm read.
 func old(word string) (means string, odd bool) {
 	switch word {
 	case "y", "Y", "yes", "Yes", "YES", "on", "On", "ON":

@@ -63,7 +63,7 @@ func (s *Set) Find(path string) (*Target, error) {
 	return t, nil
 }
 
-// selected is the object that a path begins with, and the rest of the path.
+// selected returns the object that a path begins with, and the rest of the path.
 func (s *Set) selected(path string) (*Object, string, error) {
 	var names []string
 	for _, o := range s.Objects {
@@ -176,7 +176,7 @@ func enter(n *syntax.Node, w word) (st *step, next *syntax.Node, known []string)
 	return nil, nil, known
 }
 
-// near is a name of known that is at most two slips away from a name.
+// near returns a name of known that is at most two slips away from a name.
 func near(name string, known []string) string {
 	if n := syntax.Nearest(name, known); n != "" && syntax.Distance(name, n) <= 2 {
 		return n
@@ -184,7 +184,7 @@ func near(name string, known []string) string {
 	return ""
 }
 
-// missing is the error of a path whose word i is not in n.
+// missing returns the error of a path whose word i is not in n.
 func missing(o *Object, n *syntax.Node, before string, words []word, i int, known []string) *Unknown {
 	way := o.String() + " has no " + join(words[:i+1])
 	e := &Unknown{Text: way, Known: known}
@@ -218,7 +218,7 @@ func join(words []word) string {
 	return b.String()
 }
 
-// Fit is a value of an axis as it stands at the target: a number in the place of text is
+// Fit returns a value of an axis as it stands at the target: a number in the place of text is
 // written as text. An error says what is there instead.
 func (t *Target) Fit(v any) (any, error) {
 	if t.at == nil {

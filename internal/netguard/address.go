@@ -68,7 +68,7 @@ func inside(a netip.Addr) string {
 	return ""
 }
 
-// shared says whether an address is one of those between a provider and its customers
+// shared reports whether an address is one of those between a provider and its customers
 // (RFC 6598).
 func shared(a netip.Addr) bool {
 	return netip.PrefixFrom(netip.AddrFrom4([4]byte{100, 64}), 10).Contains(a)

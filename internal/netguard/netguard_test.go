@@ -187,7 +187,7 @@ func TestControl_rebinding(t *testing.T) {
 	}
 }
 
-// rebind is a connection to a DNS server that knows one address.
+// rebind returns a connection to a DNS server that knows one address.
 func rebind(context.Context, string, string) (net.Conn, error) {
 	ours, theirs := net.Pipe()
 	go func() {

@@ -59,7 +59,7 @@ func printable(r rune) rune {
 	return r
 }
 
-// acts says whether a character does something where others are shown.
+// acts reports whether a character does something where others are shown.
 func acts(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }
 
 // JSON writes JSON to w with every character escaped that would do something

@@ -36,7 +36,7 @@ func CgroupFiles(root, controller, v1, v2 string) []string {
 	return append(own, unified...) // a controller belongs to one hierarchy: v1 where it is named there
 }
 
-// CPULimit is how many CPUs' time this process's cgroup may use, such as 1.5;
+// CPULimit returns how many CPUs' time this process's cgroup may use, such as 1.5;
 // false if it has no limit, or none that the kernel shows. Limits of the cgroups
 // above it are not read.
 func CPULimit(root string) (cpus float64, ok bool) {

@@ -70,7 +70,7 @@ func TestThrottled(t *testing.T) {
 	}
 }
 
-// tree is a folder with files, by their paths below it.
+// tree returns a folder with files, by their paths below it.
 func tree(t *testing.T, files map[string]string) (root string) {
 	t.Helper()
 	root = t.TempDir()

@@ -13,7 +13,7 @@ type CPUTime struct {
 	Steal uint64 // in which a hypervisor ran others
 }
 
-// ReadCPUTime is the machine's time until now; false if the kernel does not
+// ReadCPUTime returns the machine's time until now; false if the kernel does not
 // show it.
 func ReadCPUTime() (CPUTime, bool) {
 	b, err := os.ReadFile(filepath.Join(root, "stat"))
@@ -45,7 +45,7 @@ func parseCPUTime(b []byte) (CPUTime, bool) {
 	return t, true
 }
 
-// StolenSince is the share of the machine's CPU time that its hypervisor gave to
+// StolenSince returns the share of the machine's CPU time that its hypervisor gave to
 // others between two readings, 0 to 1; false if no time has passed, or if the
 // kernel's figures stepped back.
 func (t CPUTime) StolenSince(from CPUTime) (share float64, ok bool) {

@@ -28,7 +28,7 @@ type Process struct {
 	Start  uint64 // clock ticks since boot; with the pid it names a process for good
 }
 
-// Alive says that the process has not ended: a zombie has.
+// Alive reports whether the process has not ended: a zombie has.
 func (p Process) Alive() bool { return p.State != 'Z' && p.State != 'X' }
 
 // Stat looks one process up; false if there is none.
@@ -180,7 +180,7 @@ func (e Environ) Lookup(name string) (string, bool) {
 	return "", false
 }
 
-// Has says whether every variable of want stands in the environment. Nothing
+// Has reports whether every variable of want stands in the environment. Nothing
 // wanted is not found: an empty question must not match every process.
 func (e Environ) Has(want map[string]string) bool {
 	for name, value := range want {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Throttled is in how many periods the kernel has held this process's cgroup back at
+// Throttled returns in how many periods the kernel has held this process's cgroup back at
 // its CPU limit (nr_throttled of cpu.stat); false if the kernel does not say. root is
 // where the file system begins.
 func Throttled(root string) (periods int, ok bool) {

@@ -98,7 +98,7 @@ func (t *Terminal) Type(text string) {
 	}
 }
 
-// Text is everything that was written so far, with all escape sequences.
+// Text returns everything that was written so far, with all escape sequences.
 func (t *Terminal) Text() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"github.com/aclements/go-moremath/stats"
 )
 
-// Student is the p-quantile of Student's t distribution with df degrees of freedom, p at
+// Student returns the p-quantile of Student's t distribution with df degrees of freedom, p at
 // least 0.5. Its share is concave there, so that Newton's steps from the normal quantile,
 // which is less, never go too far.
 func Student(p, df float64) float64 {
@@ -23,13 +23,13 @@ func Student(p, df float64) float64 {
 	return x
 }
 
-// ChiSquare is the p-quantile of the chi-square distribution with df degrees of freedom,
+// ChiSquare returns the p-quantile of the chi-square distribution with df degrees of freedom,
 // whose share up to x is the regularized gamma function of df/2 and x/2.
 func ChiSquare(p, df float64) float64 {
 	return upwards(func(x float64) float64 { return mathx.GammaInc(df/2, x/2) }, p)
 }
 
-// Beta is the p-quantile of the beta distribution. Where its function takes too long
+// Beta returns the p-quantile of the beta distribution. Where its function takes too long
 // to converge it is approximated, to a hundredth of a standard deviation.
 func Beta(p, a, b float64) float64 {
 	const large, skewed = 3000, 200
@@ -50,10 +50,10 @@ func Beta(p, a, b float64) float64 {
 	return invert(func(x float64) float64 { return mathx.BetaInc(x, a, b) }, p, 0, 1)
 }
 
-// Normal is the p-quantile of the standard normal distribution.
+// Normal returns the p-quantile of the standard normal distribution.
 func Normal(p float64) float64 { return math.Sqrt2 * math.Erfinv(2*p-1) }
 
-// upwards is where a function that rises from 0 on has a value.
+// upwards returns where a function that rises from 0 on has a value.
 func upwards(f func(float64) float64, value float64) float64 {
 	high := 1.0
 	for f(high) < value {
@@ -62,7 +62,7 @@ func upwards(f func(float64) float64, value float64) float64 {
 	return invert(f, value, 0, high)
 }
 
-// invert is where a rising function has a value, by Chandrupatla's method (Advances in
+// invert returns where a rising function has a value, by Chandrupatla's method (Advances in
 // Engineering Software 28, 1997): inverse quadratic interpolation where that is safe, and
 // bisection elsewhere. It takes about ten calls of f where bisection alone takes sixty.
 func invert(f func(float64) float64, value, low, high float64) float64 {

@@ -31,7 +31,7 @@ func encodings(value string) []string {
 	})
 }
 
-// base64Core is what base64 makes of a value that comes after so many bytes of
+// base64Core returns what base64 makes of a value that comes after so many bytes of
 // a longer text (modulo 3), whatever those are and whatever follows. The
 // characters at both ends that depend on the neighbours are left out: they
 // hold 6 bits of the value at most, each.

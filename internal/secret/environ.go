@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Named says whether a variable of this name holds a credential: a word of it,
+// Named reports whether a variable of this name holds a credential: a word of it,
 // in any letter case, ends with one of those below. TOKENS are a count, as in
 // MAX_TOKENS.
 func Named(name string) bool {
@@ -17,7 +17,7 @@ func Named(name string) bool {
 	})
 }
 
-// FromEnviron is every credential of an environment, given as name=value: the
+// FromEnviron returns every credential of an environment, given as name=value: the
 // values of the variables that are [Named] so, and the passwords in the URLs of
 // all others, as a proxy's may be. Their reference is ${NAME}.
 func FromEnviron(environ []string) []String {

@@ -49,7 +49,7 @@ func NewMask(secrets []String) Mask {
 	return m
 }
 
-// parts are a value and, of one that has several lines, each of them that is
+// parts returns a value and, of one that has several lines, each of them that is
 // long enough to be a part of a key: a log is read line by line.
 func parts(value string) []string {
 	if len(value) < maskedFrom {
@@ -66,10 +66,10 @@ func parts(value string) []string {
 	return out
 }
 
-// IsZero says that nothing is hidden.
+// IsZero reports whether nothing is hidden.
 func (m Mask) IsZero() bool { return len(m.forms) == 0 }
 
-// Text is s without secrets.
+// Text returns s without secrets.
 func (m Mask) Text(s string) string {
 	if m.IsZero() || len(s) < maskedFrom {
 		return s
@@ -157,7 +157,7 @@ func (m Mask) Copy(w io.Writer, r io.Reader) (found bool, err error) {
 // dots is what a text ends with that was cut.
 const dots = "..."
 
-// head is how much of a text's beginning is the rest of a secret, where the
+// head returns how much of a text's beginning is the rest of a secret, where the
 // text begins within one, and what to show for it: a log may be read from
 // anywhere. Less than what would be hidden by itself is no secret.
 func (m *Mask) head(s string) (to int, ref string) {
@@ -172,7 +172,7 @@ func (m *Mask) head(s string) (to int, ref string) {
 	return to, ref
 }
 
-// tail is where at a text's end a secret begins that is not whole, and what to
+// tail returns where at a text's end a secret begins that is not whole, and what to
 // show for it: servers' answers are cut.
 func (m *Mask) tail(whole string) (from int, ref string) {
 	s, cut := strings.CutSuffix(whole, dots)

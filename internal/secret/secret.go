@@ -31,10 +31,10 @@ func (s String) Reveal() string {
 	return *s.value
 }
 
-// IsZero says whether the text is empty.
+// IsZero reports whether the text is empty.
 func (s String) IsZero() bool { return s.Reveal() == "" }
 
-// Ref is the text as it was written, references unexpanded.
+// Ref returns the text as it was written, references unexpanded.
 func (s String) Ref() string { return s.ref }
 
 // String implements [fmt.Stringer] with the reference.

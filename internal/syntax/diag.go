@@ -26,7 +26,7 @@ type Diagnostic struct {
 	Snippet  string `json:"snippet,omitempty"`  // the source line, credentials masked
 }
 
-// String is the line for machines: file:line:col: message [rule].
+// String returns the line for machines: file:line:col: message [rule].
 func (d Diagnostic) String() string {
 	text := d.Message
 	if d.Nearest != "" {
@@ -54,7 +54,7 @@ func (d Diagnostic) Pretty() string {
 	return b.String()
 }
 
-// Mark is the line that goes under Snippet: tabs are kept so that it lines up
+// Mark returns the line that goes under Snippet: tabs are kept so that it lines up
 // in any terminal.
 func (d Diagnostic) Mark() string {
 	var b strings.Builder
@@ -79,7 +79,7 @@ type Diagnostics struct {
 	Omitted int          `json:"omitted,omitempty"` // beyond the first hundred
 }
 
-// Error is one line for each diagnostic.
+// Error returns one line for each diagnostic.
 func (d *Diagnostics) Error() string { return d.join(Diagnostic.String, "\n") }
 
 // Pretty is Error with snippets.
@@ -152,10 +152,10 @@ func (r *Report) Merge(other *Report, edit func(*Diagnostic) bool) {
 	r.n += other.n - len(other.list)
 }
 
-// Len is how many diagnostics there are.
+// Len returns how many diagnostics there are.
 func (r *Report) Len() int { return r.n }
 
-// Err is a *Diagnostics in the order of the file, or nil.
+// Err returns a *Diagnostics in the order of the file, or nil.
 func (r *Report) Err() error {
 	if d := r.Diagnostics(); d != nil {
 		return d

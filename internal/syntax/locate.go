@@ -2,7 +2,7 @@ package syntax
 
 import "unicode"
 
-// Offset is where the characters from up to to of a text's value stand in the
+// Offset returns where the characters from up to to of a text's value stand in the
 // file, as far as they stand in one line. It follows the value through quotes,
 // escapes, folded lines and blocks, so that an error inside of an expression is
 // shown where a person wrote it.
@@ -21,7 +21,7 @@ func (n *Node) Offset(from, to int) Span {
 
 type place struct{ line, col int }
 
-// places is where each character of the value stands, and where the next one
+// places returns where each character of the value stands, and where the next one
 // would.
 func (n *Node) places() []place {
 	value := []rune(n.Text)
@@ -56,7 +56,7 @@ func (n *Node) places() []place {
 	return append(out, at)
 }
 
-// escaped says whether r is written as two characters: \" or ”.
+// escaped reports whether r is written as two characters: \" or ”.
 func (n *Node) escaped(line []rune, col int, r rune) bool {
 	c := line[col-1]
 	return c == '\\' && (r != '\\' || col < len(line) && line[col] == '\\') ||

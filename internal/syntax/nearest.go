@@ -2,7 +2,7 @@ package syntax
 
 import "strings"
 
-// Nearest is the one of names that a mistyped one most likely means, or "". A
+// Nearest returns the one of names that a mistyped one most likely means, or "". A
 // swap of two neighbours counts as one slip, as does a wrong, missing or extra
 // character; about one slip in three characters is forgiven.
 func Nearest(name string, names []string) string {

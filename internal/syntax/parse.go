@@ -256,7 +256,7 @@ func (c *converter) node(n ast.Node, at Span) *Node {
 	return bad
 }
 
-// written says whether a null stands at a span.
+// written reports whether a null stands at a span.
 func (c *converter) written(s Span) bool {
 	line := []rune(c.src.Line(s.Line))
 	if s.Col > len(line) {
@@ -336,7 +336,7 @@ func (n *Node) add(key, value *Node) {
 // add saturates: sizes count aliases in full and can pass any integer.
 func add(a, b int) int { return min(a+b, 1<<40) }
 
-// tokenSpan is where a token stands. A text over several lines is said to end
+// tokenSpan returns where a token stands. A text over several lines is said to end
 // with its first.
 func tokenSpan(tk *token.Token) Span {
 	if tk == nil || tk.Position == nil {

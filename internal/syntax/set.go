@@ -166,7 +166,7 @@ func put(n *Node, steps []step, v *Node, s setter) *Node {
 	return &out
 }
 
-// namesOf are the names of the entries of a list, "" for one without; nil if none has
+// namesOf returns the names of the entries of a list, "" for one without; nil if none has
 // one.
 func namesOf(n *Node) []string {
 	if n == nil || n.Kind != List {

@@ -48,7 +48,7 @@ func (s *Source) Mask(span Span) {
 	delete(s.shown, span.Line)
 }
 
-// masked is a line as a snippet may show it. It is made once: many diagnostics can be
+// masked returns a line as a snippet may show it. It is made once: many diagnostics can be
 // about one long line.
 func (s *Source) masked(n int) string {
 	text, ok := s.shown[n]
@@ -100,7 +100,7 @@ const (
 	Map
 )
 
-// Name is the kind in words that fit after "found".
+// Name returns the kind in words that fit after "found".
 func (k Kind) Name() string {
 	return [...]string{"nothing", "true or false", "a whole number", "a number", "text", "a list", "a mapping"}[k]
 }
@@ -162,7 +162,7 @@ func (n *Node) Key(key string) *Node {
 	return n
 }
 
-// Literal is a text that stands in no file: an argument of a flag.
+// Literal returns a text that stands in no file: an argument of a flag.
 func Literal(name, text string) *Node {
 	src := NewSource(name, text)
 	return &Node{Kind: String, Src: src, Span: Span{1, 1, len([]rune(text)) + 1}, Text: text, size: 1}

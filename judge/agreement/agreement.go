@@ -62,7 +62,7 @@ func Compare(row result.Row) []Figure {
 	return c.figures
 }
 
-// Findings are the figures that differ by more than is explained, and what the
+// Findings returns the figures that differ by more than is explained, and what the
 // chunks of the requests say of the tokens in them.
 func Findings(row result.Row, requests []result.Request) []result.Finding {
 	var out []result.Finding
@@ -82,7 +82,7 @@ type comparison struct {
 	figures []Figure
 }
 
-// both are the two sides of a figure. They are of the same requests only where
+// both returns the two sides of a figure. They are of the same requests only where
 // every one was completed, and no probe was sent beside them.
 func (c *comparison) both(client, server string) (a, b float64, ok bool) {
 	a, ok = c.row.Number(client)
@@ -112,7 +112,7 @@ func (c *comparison) count(client, server string, code finding.Code) {
 	c.add(f)
 }
 
-// otherwise is the likely reason for counts that differ.
+// otherwise returns the likely reason for counts that differ.
 func (c *comparison) otherwise(more bool) string {
 	switch {
 	case more && c.busier():
@@ -123,7 +123,7 @@ func (c *comparison) otherwise(more bool) string {
 	return "it counts another thing, or one of its processes exposes nothing"
 }
 
-// busier says whether the engine ended more requests than were sent.
+// busier reports whether the engine ended more requests than were sent.
 func (c *comparison) busier() bool {
 	sent, ended, ok := c.both(col.Completed, col.ServerRequests)
 	return ok && ended > sent
@@ -173,7 +173,7 @@ func (c *comparison) latency(client, server string, code finding.Code, share, sl
 
 var names = map[finding.Code]string{finding.TTFTDisagrees: "TTFT", finding.TPOTDisagrees: "TPOT", finding.E2EDisagrees: "E2E latency"}
 
-// slower is the likely reason for a client that waits by ms longer than the
+// slower returns the likely reason for a client that waits by ms longer than the
 // engine says.
 func (c *comparison) slower(code finding.Code, ms float64) string {
 	proxied := c.row[col.NetworkPath] == "proxy"
@@ -222,7 +222,7 @@ func (c *comparison) reported() {
 	c.add(f)
 }
 
-// coalesced says whether chunks carry several tokens: then ICL and ITL are two
+// coalesced reports whether chunks carry several tokens: then ICL and ITL are two
 // different things.
 func coalesced(requests []result.Request) (result.Finding, bool) {
 	tokens, chunks := 0, 0

@@ -10,7 +10,7 @@ import (
 	"sweep.dev/sweep/result/finding"
 )
 
-// agreed is a row whose two sides say the same.
+// agreed returns a row whose two sides say the same.
 func agreed(change result.Row) result.Row {
 	row := result.Row{
 		"requests": int64(16), "completed": int64(16), "server_requests": int64(16),

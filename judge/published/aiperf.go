@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// aiperfMetrics are the figures of aiperf by their tags, with their names in the CSV. Its
+// aiperfMetrics returns the figures of aiperf by their tags, with their names in the CSV. Its
 // inter-token latency is TPOT; gaps are in inter_chunk_latency.
 func aiperfMetrics() []struct {
 	tag, title string
@@ -117,7 +117,7 @@ func readAIPerfCSV(data []byte) ([]*load, error) {
 	return []*load{aiperfLoad("", metrics)}, nil
 }
 
-// aiperfLoad is the load of some metrics, by tag and statistic.
+// aiperfLoad returns the load of some metrics, by tag and statistic.
 func aiperfLoad(version string, metrics map[string]map[string]float64) *load {
 	l := newLoad("aiperf", version)
 	get := func(tag, statistic string) float64 {

@@ -36,7 +36,7 @@ const (
 	maxIdle      = 0.10 // by which the ramp and the tail may lower a throughput
 )
 
-// Checks are all that there are, in the order of their weight.
+// Checks returns all that there are, in the order of their weight.
 func Checks() []Check {
 	return []Check{
 		{"client_bound", "closed loop: the starts and ends of requests, or how long sends were delayed; open loop: when requests were due", "The load generator was late, or left slots of the closed loop empty: what it measured is itself.", "give the client cores of its own, use more of its workers, or a lower load", clientBound},
@@ -112,7 +112,7 @@ func (l *load) lateSends(all func(figure) bool) (State, string, func(figure) boo
 	return state, text, none
 }
 
-// busy is the mean number of completed requests in flight between the start of the last
+// busy returns the mean number of completed requests in flight between the start of the last
 // slot and the last send of a closed loop. A failed request has no times in most files.
 func (l *load) busy() (float64, bool) {
 	starts := l.of(func(r request) float64 { return r.start })
@@ -221,7 +221,7 @@ func burstStart(l *load) (State, string, func(figure) bool) {
 	return OK, text, none
 }
 
-// wave are the TTFT of all requests, and of those after the first wave; nil if the file
+// wave returns the TTFT of all requests, and of those after the first wave; nil if the file
 // does not tell enough of them.
 func (l *load) wave() (with, without []float64) {
 	if len(l.requests) < 2*l.concurrency+10 {

@@ -63,7 +63,7 @@ type Options struct {
 	Figure string // figures with this text in their names alone; "" for all
 }
 
-// Trusted says whether nothing was found.
+// Trusted reports whether nothing was found.
 func (v *Verdict) Trusted() bool { return len(v.Bad) == 0 }
 
 // Of judges a file by its content.
@@ -120,7 +120,7 @@ func (l *load) judge() Verdict {
 	return v
 }
 
-// words are the load in words.
+// words returns the load in words.
 func (l *load) words() string {
 	var parts []string
 	if l.concurrency > 0 {

@@ -46,7 +46,7 @@ func judged(t *testing.T, data []byte, figure string) published.Verdict {
 	return list[0]
 }
 
-// codes are the checks of a state.
+// codes returns the checks of a state.
 func codes(v published.Verdict, s published.State) string {
 	var list []string
 	for _, f := range v.Findings {
@@ -101,7 +101,7 @@ func TestFigures(t *testing.T) {
 	}
 }
 
-// change is a recorded result with some keys changed, or without them.
+// change returns a recorded result with some keys changed, or without them.
 func change(t *testing.T, file string, keys map[string]any) []byte {
 	t.Helper()
 	var all map[string]any

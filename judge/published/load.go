@@ -86,10 +86,10 @@ func (f figure) mean() bool {
 	return f.p == 0 && (f.kind == throughput || strings.HasPrefix(f.name, "mean_") || strings.HasSuffix(f.name, " mean") || strings.HasSuffix(f.name, " avg"))
 }
 
-// latency says whether it is the latency of requests.
+// latency reports whether it is the latency of requests.
 func (f figure) latency() bool { return f.kind >= ttft && f.kind <= e2e }
 
-// percentileOf is the p of a name such as p95, p99.9, median or p001 (0.1 %).
+// percentileOf returns the p of a name such as p95, p99.9, median or p001 (0.1 %).
 func percentileOf(name string) float64 {
 	if name == "median" {
 		return 0.5
@@ -110,7 +110,7 @@ func percentileOf(name string) float64 {
 
 func finite(v float64) bool { return math.Abs(v) < noNumber }
 
-// of are the values of all requests that have one.
+// of returns the values of all requests that have one.
 func (l *load) of(value func(request) float64) []float64 {
 	var list []float64
 	for _, r := range l.requests {
@@ -122,7 +122,7 @@ func (l *load) of(value func(request) float64) []float64 {
 	return list
 }
 
-// closed says whether a fixed number of requests is kept in flight.
+// closed reports whether a fixed number of requests is kept in flight.
 func (l *load) closed() bool { return l.concurrency > 0 && l.rate <= 0 }
 
 func number(v float64) string {

@@ -139,7 +139,7 @@ func readValue(value json.RawMessage) ([]*load, error) {
 	return nil, &UnknownError{"an object with the keys " + strings.Join(names, ", ")}
 }
 
-// begins is the start of a text that is no JSON.
+// begins returns the start of a text that is no JSON.
 func begins(text []byte) string {
 	if len(text) == 0 {
 		return "nothing"

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// latencyKinds are the latencies in vllm's and InferenceX' names.
+// latencyKinds returns the latencies in vllm's and InferenceX' names.
 func latencyKinds() map[string]kind {
 	return map[string]kind{"ttft": ttft, "tpot": tpot, "intvty": tpot, "itl": gap, "e2el": e2e}
 }
@@ -113,7 +113,7 @@ func readInferenceX(data json.RawMessage) ([]*load, error) {
 	return []*load{l}, err
 }
 
-// figuresOf are the numbers of an object that a function knows, sorted by their kinds.
+// figuresOf returns the numbers of an object that a function knows, sorted by their kinds.
 func figuresOf(data json.RawMessage, of func(name string) (kind, float64)) ([]figure, error) {
 	var all map[string]any
 	if err := json.Unmarshal(data, &all); err != nil {

@@ -42,7 +42,7 @@ type Header struct {
 	Items  int    `json:"items"`
 }
 
-// Asked is the digest of what was asked, whoever answered: answers to the same can be
+// Asked returns the digest of what was asked, whoever answered: answers to the same can be
 // compared, also those of two runs. It is "" if that is not known.
 func (h *Header) Asked() string {
 	if h.Source == FromSweep {
@@ -69,7 +69,7 @@ type Answer struct {
 	Error   string `json:"error,omitempty"` // why there is no first answer
 }
 
-// Whole says whether each item has two answers, or was refused.
+// Whole reports whether each item has two answers, or was refused.
 func Whole(list []Answer) bool {
 	for i := range list {
 		if a := &list[i]; !a.Refused && (a.Text == nil || a.Again == nil) {

@@ -87,7 +87,7 @@ func Compare(baseline, other []Answer, others int) Comparison {
 	return c
 }
 
-// Scores are those of the baseline and of the other one, over the pairs; false if there
+// Scores returns those of the baseline and of the other one, over the pairs; false if there
 // are none.
 func (c *Comparison) Scores() (baseline, other float64, ok bool) {
 	if c.Pairs == 0 {
@@ -97,7 +97,7 @@ func (c *Comparison) Scores() (baseline, other float64, ok bool) {
 	return float64(c.Right) / n, float64(c.Right-c.Losses+c.Gains) / n, true
 }
 
-// SameRate is the share of the texts that are the same; false if there are no texts.
+// SameRate returns the share of the texts that are the same; false if there are no texts.
 func (c *Comparison) SameRate() (rate float64, ok bool) {
 	if c.Texts == 0 {
 		return 0, false

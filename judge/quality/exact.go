@@ -6,7 +6,7 @@ import (
 	"sweep.dev/sweep/internal/quantile"
 )
 
-// Share is the exact confidence interval of a share of which k of n were seen: Clopper
+// Share returns the exact confidence interval of a share of which k of n were seen: Clopper
 // and Pearson, Biometrika 26 (1934) 404. It is 0 to 1 for n = 0.
 func Share(k, n int, confidence float64) (low, high float64) {
 	low, high = 0, 1
@@ -20,7 +20,7 @@ func Share(k, n int, confidence float64) (low, high float64) {
 	return low, high
 }
 
-// McNemar is the two-sided exact p-value of the hypothesis that losses and gains are
+// McNemar returns the two-sided exact p-value of the hypothesis that losses and gains are
 // equally likely: a binomial test of the pairs that differ. McNemar, Psychometrika 12
 // (1947) 153; the exact form is in Fagerland, Lydersen and Laake, BMC Medical Research
 // Methodology 13:91 (2013).
@@ -29,7 +29,7 @@ func McNemar(losses, gains int) float64 {
 	return min(1, 2*binomialCDF(min(losses, gains), n, 0.5))
 }
 
-// Paired is the score interval of the difference of two paired shares, (gains -
+// Paired returns the score interval of the difference of two paired shares, (gains -
 // losses) / pairs: Tango, Statistics in Medicine 17 (1998) 891. It contains every
 // difference that the score test does not refuse.
 func Paired(gains, losses, pairs int, confidence float64) (low, high float64) {
@@ -78,7 +78,7 @@ func sign(x float64) float64 {
 	return 0
 }
 
-// Detectable is the smallest loss of the score that [McNemar] over so many pairs finds
+// Detectable returns the smallest loss of the score that [McNemar] over so many pairs finds
 // at level alpha with the chance power, if a share of the items becomes right by chance
 // (gain) and as many more as the loss become wrong. The power is exact: the sum over
 // the number of pairs that differ. False if no loss is found so often.
@@ -118,7 +118,7 @@ func critical(most int, alpha float64) []int {
 	return least
 }
 
-// powerOf is the chance that [McNemar] finds a loss.
+// powerOf returns the chance that [McNemar] finds a loss.
 func powerOf(pairs int, gain, loss float64, least []int) float64 {
 	differ := min(1, 2*gain+loss)
 	if differ <= 0 {
@@ -136,7 +136,7 @@ func powerOf(pairs int, gain, loss float64, least []int) float64 {
 	return sum
 }
 
-// binomial is the chance of k of n at a share p.
+// binomial returns the chance of k of n at a share p.
 func binomial(k, n int, p float64) float64 {
 	switch {
 	case p <= 0:
@@ -148,7 +148,7 @@ func binomial(k, n int, p float64) float64 {
 	return math.Exp(choose + float64(k)*math.Log(p) + float64(n-k)*math.Log1p(-p))
 }
 
-// binomialCDF is the chance of at most k of n at a share p. It adds the terms from k
+// binomialCDF returns the chance of at most k of n at a share p. It adds the terms from k
 // down, until they no longer matter.
 func binomialCDF(k, n int, p float64) float64 {
 	switch {

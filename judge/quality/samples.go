@@ -137,7 +137,7 @@ func (s *sample) read(text []byte) error {
 	return nil
 }
 
-// text is a field that is a text; "" for another one, or none.
+// text returns a field that is a text; "" for another one, or none.
 func (s *sample) text(key string) string {
 	var v string
 	if json.Unmarshal(s.fields[key], &v) != nil {
@@ -146,7 +146,7 @@ func (s *sample) text(key string) string {
 	return v
 }
 
-// score is a metric that is 0 or 1; lm-eval writes some as false and true.
+// score returns a metric that is 0 or 1; lm-eval writes some as false and true.
 func (s *sample) score(metric string) (right bool, err error) {
 	raw, ok := s.fields[metric]
 	var names []string
@@ -172,7 +172,7 @@ func (s *sample) score(metric string) (right bool, err error) {
 	return *v == 1, nil
 }
 
-// response is the filtered response, of at most [MaxTextBytes]; nil if it is not one text,
+// response returns the filtered response, of at most [MaxTextBytes]; nil if it is not one text,
 // as that of a task which compares the likelihoods of choices.
 func (s *sample) response() *string {
 	var list []json.RawMessage

@@ -8,7 +8,7 @@ import (
 	"unicode"
 )
 
-// Score says whether an answer is right; nil for an item that is not scored.
+// Score reports whether an answer is right; nil for an item that is not scored.
 func (i *Item) Score(answer string) *bool {
 	switch i.Match {
 	case MatchNone:
@@ -25,7 +25,7 @@ func (i *Item) Score(answer string) *bool {
 	}
 }
 
-// normal is a text in lower case, with one space in the place of everything that is
+// normal returns a text in lower case, with one space in the place of everything that is
 // neither a letter nor a digit.
 func normal(s string) string {
 	words := strings.FieldsFunc(strings.ToLower(s), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
@@ -69,7 +69,7 @@ var (
 	after   = regexp.MustCompile(`(?i:answer)(?:\s+is)?[\s:*("]*([A-H])(?:[^\pL\pN]|$)`)
 )
 
-// chosen is the letter of the choice that an answer names, else that of the only choice
+// chosen returns the letter of the choice that an answer names, else that of the only choice
 // whose text it has; "" for none.
 func (i *Item) chosen(answer string) string {
 	for _, by := range []*regexp.Regexp{leading, after} {

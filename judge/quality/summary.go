@@ -17,7 +17,7 @@ type Summary struct {
 	Repeated, Varied int
 }
 
-// Score is the share of right answers; false if nothing is scored.
+// Score returns the share of right answers; false if nothing is scored.
 func (s *Summary) Score() (float64, bool) {
 	if s.Scored == 0 {
 		return 0, false
@@ -56,7 +56,7 @@ func Summarize(list []Answer, confidence float64) Summary {
 	return s
 }
 
-// FirstDifference is the position of the first character in which two texts differ, from 0.
+// FirstDifference returns the position of the first character in which two texts differ, from 0.
 func FirstDifference(a, b string) int {
 	at := 0
 	for a != "" && b != "" {

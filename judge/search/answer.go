@@ -64,7 +64,7 @@ type OnDevice struct {
 	Reason   string
 }
 
-// Spread is the least and the greatest load that is certified on one of the devices. It is
+// Spread returns the least and the greatest load that is certified on one of the devices. It is
 // nil for fewer than two of them, and if one has no certified load.
 func (a *Answer) Spread() (least, most *float64) {
 	for _, d := range a.Devices {

@@ -6,7 +6,7 @@ import "slices"
 // further device.
 const maxSeen = 4
 
-// devices are the ids of the devices of a search: each is that of the latest trial there,
+// devices returns the ids of the devices of a search: each is that of the latest trial there,
 // because a server that was started anew may be on another. "" for one that is unknown.
 func devices(s Settings, outcomes []Outcome) []string {
 	on := make([]string, max(1, s.Devices))
@@ -18,11 +18,11 @@ func devices(s Settings, outcomes []Outcome) []string {
 	return on
 }
 
-// Taken are the ids of the devices that a probe must not run on, since the trials before it
+// Taken returns the ids of the devices that a probe must not run on, since the trials before it
 // are of them.
 func Taken(s Settings, outcomes []Outcome, p Probe) []string { return devices(s, outcomes)[:p.Device] }
 
-// seen is how many servers of a further device were on none that counts: one that is taken,
+// seen returns how many servers of a further device were on none that counts: one that is taken,
 // or one of which nobody knows which it is.
 func seen(device int, on []string, outcomes []Outcome) (n int) {
 	for _, o := range outcomes {
@@ -33,7 +33,7 @@ func seen(device int, on []string, outcomes []Outcome) (n int) {
 	return n
 }
 
-// counts says whether an outcome says something of its device. Of several devices, each
+// counts reports whether an outcome says something of its device. Of several devices, each
 // rests on trials that are known to be its own; the loads on the way to the point estimate
 // may be of any.
 func (t *tier) counts(o Outcome) bool {
@@ -46,7 +46,7 @@ func (t *tier) counts(o Outcome) bool {
 	return o.On == "" && !o.measured() // it ended before anybody asked
 }
 
-// first are the devices of what the first of several has shown, or of an answer that tells
+// first returns the devices of what the first of several has shown, or of an answer that tells
 // none apart; nil if nobody knows which they are.
 func (t *tier) first() []OnDevice {
 	switch {
@@ -58,7 +58,7 @@ func (t *tier) first() []OnDevice {
 	return []OnDevice{{ID: t.id, Capacity: t.answer.Capacity, Reason: t.answer.Reason}}
 }
 
-// all are the devices of the certified load, where they are not told apart.
+// all returns the devices of the certified load, where they are not told apart.
 func (t *tier) all() (list []OnDevice) {
 	if t.best < 0 {
 		return nil

@@ -29,7 +29,7 @@ func NewLevels(from, to, within float64, whole bool) Levels {
 	return append(l, to)
 }
 
-// double is the first level with at least twice the load of level i, or the last.
+// double returns the first level with at least twice the load of level i, or the last.
 func (l Levels) double(i int) int {
 	for j := i + 1; j < len(l); j++ {
 		if l[j] >= 2*l[i] {

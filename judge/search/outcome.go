@@ -12,7 +12,7 @@ import (
 // the load.
 var atLimit = []finding.Code{finding.ClientCPU, finding.ClientLoop, finding.ClientCeiling}
 
-// Of is the outcome of a probe by what was committed of its trial.
+// Of returns the outcome of a probe by what was committed of its trial.
 func Of(o *result.Outcome) Outcome {
 	n, _ := o.Row.Number(col.Requests)
 	out := Outcome{State: Failed, Requests: int(n), SLOs: o.SLOs, Seconds: o.Row.Float(col.DurationS), USDPerHour: o.Row.Float(col.USDPerHour)}
@@ -48,7 +48,7 @@ func Of(o *result.Outcome) Outcome {
 	return out
 }
 
-// refused are the objectives of a trial in which too many requests failed: all of them are missed,
+// refused returns the objectives of a trial in which too many requests failed: all of them are missed,
 // also those whose percentile leaves room for the failures.
 func refused(all []result.SLOResult) []result.SLOResult {
 	out := slices.Clone(all)

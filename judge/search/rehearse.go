@@ -60,7 +60,7 @@ func RehearseFrom(s Settings, done []Outcome, server Server) []Probe {
 	}
 }
 
-// Edges are the levels that may still be the first that a server does not keep, by what a
+// Edges returns the levels that may still be the first that a server does not keep, by what a
 // search has tried on its way: from above low up to high.
 func Edges(s Settings, done []Outcome) (low, high int) {
 	low, high = 0, len(s.Levels)
@@ -81,7 +81,7 @@ func Edges(s Settings, done []Outcome) (low, high int) {
 	return low, max(low+1, high)
 }
 
-// lastKept is the highest level that kept an objective on the way; -1 for none.
+// lastKept returns the highest level that kept an objective on the way; -1 for none.
 func lastKept(done []Outcome, name string) int {
 	last := -1
 	for _, o := range done {
@@ -92,7 +92,7 @@ func lastKept(done []Outcome, name string) int {
 	return last
 }
 
-// keptBy says whether a trial on the way to a point estimate kept an objective.
+// keptBy reports whether a trial on the way to a point estimate kept an objective.
 func keptBy(o Outcome, name string) (kept, known bool) {
 	if o.Why != Find || o.State != Measured {
 		return false, false
@@ -138,7 +138,7 @@ func (v Server) Ends(s Settings, p Probe) Outcome {
 	return o
 }
 
-// Launches is how many servers what is left of a search starts, once it is done with so many
+// Launches returns how many servers what is left of a search starts, once it is done with so many
 // devices: one on each other device, and at most as many more as may be on one that is taken.
 func (s Settings) Launches(done int) (expected, most int) {
 	all := max(1, s.Devices)

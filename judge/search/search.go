@@ -79,7 +79,7 @@ type Outcome struct {
 	USDPerHour float64 // of the server; 0 if unknown
 }
 
-// measured says whether the outcome has figures of its load.
+// measured reports whether the outcome has figures of its load.
 func (o *Outcome) measured() bool {
 	return o.State == Measured || o.State == Drifting || o.State == Refusing
 }
@@ -87,7 +87,7 @@ func (o *Outcome) measured() bool {
 // maxInvalid is how often one level may be INVALID, or fail, before that is its answer.
 const maxInvalid = 3
 
-// Next is the next trial to run, or ok false if every answer is there. The outcomes are
+// Next returns the next trial to run, or ok false if every answer is there. The outcomes are
 // in the order in which the probes were asked for.
 func Next(s Settings, outcomes []Outcome) (next Probe, ok bool) {
 	if len(outcomes) >= s.MaxProbes || gone(outcomes) {
@@ -109,7 +109,7 @@ func Next(s Settings, outcomes []Outcome) (next Probe, ok bool) {
 	return next, ok
 }
 
-// silent is how many trials at the end a server answered no request of.
+// silent returns how many trials at the end a server answered no request of.
 func silent(outcomes []Outcome) (n int) {
 	for _, o := range slices.Backward(outcomes) {
 		if o.State != Failed || !o.Silent {
@@ -120,7 +120,7 @@ func silent(outcomes []Outcome) (n int) {
 	return n
 }
 
-// gone says that the server is: it answered nothing twice, and then nothing of the least load
+// gone reports whether the server is: it answered nothing twice, and then nothing of the least load
 // that it had carried.
 func gone(outcomes []Outcome) bool {
 	_, doubt := doubted(outcomes[:max(0, len(outcomes)-1)])
@@ -158,7 +158,7 @@ func Replay(s Settings, ended func(Probe) (Outcome, bool)) (outcomes []Outcome, 
 	}
 }
 
-// Answers are what the outcomes show, an answer for each objective. A search that has
+// Answers returns what the outcomes show, an answer for each objective. A search that has
 // not ended has the reason [Budget].
 func Answers(s Settings, outcomes []Outcome) []Answer {
 	carried, left := outcomes, gone(outcomes)
@@ -225,7 +225,7 @@ func walk(s Settings, outcomes []Outcome, bounds bool) (answers []Answer, next P
 	return answers, next, more
 }
 
-// turns are the places of the objectives in the order in which they are searched for: one
+// turns returns the places of the objectives in the order in which they are searched for: one
 // comes after those that imply it, which have as many others or fewer that imply them.
 func (s *Settings) turns() []int {
 	order := make([]int, len(s.Objectives))
@@ -295,10 +295,10 @@ func of(trials []trial) (results []result.SLOResult, length int) {
 	return results, length
 }
 
-// broken says that the server fails under this load.
+// broken reports whether the server fails under this load.
 func (r *level) broken() bool { return r.failed >= 2 && len(r.confirm) == 0 || r.failed >= maxInvalid }
 
-// unmeasurable says that no further trial of the level is worth it.
+// unmeasurable reports whether no further trial of the level is worth it.
 func (r *level) unmeasurable() bool { return r.invalid >= maxInvalid }
 
 // A tier is the search for one objective on one device, over trials that all objectives
@@ -352,7 +352,7 @@ func newTier(s Settings, name string, device int, on []string, outcomes []Outcom
 	return t
 }
 
-// kept says whether the first trial of a level kept the objective, or another says that it
+// kept reports whether the first trial of a level kept the objective, or another says that it
 // does; known is false if there is none.
 func (t *tier) kept(i int) (kept, known bool) {
 	r := &t.levels[i]

@@ -33,7 +33,7 @@ func search(s Settings, probe func(Probe) Outcome) ([]Answer, []Outcome) {
 	}
 }
 
-// sure is a server without chance: it keeps the objective on the levels that keep says.
+// sure returns a server without chance: it keeps the objective on the levels that keep says.
 func sure(keep func(level int) bool) func(Probe) Outcome {
 	return func(p Probe) Outcome {
 		over := 0
@@ -413,7 +413,7 @@ func TestNext_shared(t *testing.T) {
 	}
 }
 
-// implied is a server with two objectives, of which strict implies loose. So many requests
+// implied returns a server with two objectives, of which strict implies loose. So many requests
 // fare alike in loose that its bound holds on low levels alone, if at all.
 func implied(p Probe) Outcome {
 	o := sure(func(level int) bool { return level < 25 })(p)
@@ -497,7 +497,7 @@ func TestAnswers_certifiedBefore(t *testing.T) {
 	t.Error("no budget ends the search between two certified levels")
 }
 
-// lucky is a server that carries level 25, whose first trial there is unlucky, and where so
+// lucky returns a server that carries level 25, whose first trial there is unlucky, and where so
 // many requests are slow that three more trials leave it open.
 func lucky(p Probe) Outcome {
 	o := sure(func(level int) bool { return level < 25 || level == 25 && p.Why == Confirm })(p)

@@ -12,7 +12,7 @@ import (
 	"sweep.dev/sweep/result/summary"
 )
 
-// memoryless is a request whose TTFT is that of an exponential law with a mean of 100
+// memoryless returns a request whose TTFT is that of an exponential law with a mean of 100
 // ms: its p95 is 299.6 ms.
 func memoryless(random *rand.Rand, i int) *result.Request {
 	sent := time.Duration(i) * time.Second

@@ -106,7 +106,7 @@ func (p *precision) add(q *result.Request, most int) (mean float64, ok bool) {
 	return mean, p.held >= confirms
 }
 
-// neighbours is the correlation of values with the ones before them, corrected for
+// neighbours returns the correlation of values with the ones before them, corrected for
 // its bias of -(1+3r)/n (Kendall, Biometrika 41, 1954); 0 if all are equal.
 func neighbours(values []float64) float64 {
 	r, ok := timeline.Neighbours(values)
@@ -118,7 +118,7 @@ func neighbours(values []float64) float64 {
 
 func (p *precision) throughput() bool { return p.Metric == "throughput_tok_s" }
 
-// value is the metric of one request as a quotient: in milliseconds, or its output
+// value returns the metric of one request as a quotient: in milliseconds, or its output
 // tokens. The gaps between all tokens of all requests have the mean of their sums.
 func (p *precision) value(q *result.Request) (v, weight float64, ok bool) {
 	start := q.Sent
@@ -147,7 +147,7 @@ func (p *precision) value(q *result.Request) (v, weight float64, ok bool) {
 	return 0, 0, false
 }
 
-// batchMeans are the means of the parts: of as many requests each or, for a
+// batchMeans returns the means of the parts: of as many requests each or, for a
 // throughput, the tokens per second of equal times. The load's first moments are
 // left out.
 func (p *precision) batchMeans() []float64 {
@@ -184,7 +184,7 @@ func (p *precision) batchMeans() []float64 {
 	return means
 }
 
-// interval is the mean of independent values, and the half width of its
+// interval returns the mean of independent values, and the half width of its
 // interval of confidence.
 func interval(values []float64, confidence float64) (mean, half float64) {
 	n := float64(len(values))

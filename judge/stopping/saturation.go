@@ -99,7 +99,7 @@ func (b *backlog) look(at time.Duration, sent, inFlight int) (rise, bool) {
 	return b.rising(looks)
 }
 
-// enter says whether the load keeps its rate at a moment. Each hold is looked at by
+// enter reports whether the load keeps its rate at a moment. Each hold is looked at by
 // itself.
 func (b *backlog) enter(at time.Duration) bool {
 	if b.holds == nil {
@@ -113,7 +113,7 @@ func (b *backlog) enter(at time.Duration) bool {
 	return i >= 0
 }
 
-// settled are the looks after the load's, or the hold's, first moments: the first
+// settled returns the looks after the load's, or the hold's, first moments: the first
 // requests to end have filled the server, and before that everything rises. nil if
 // they are too few.
 func (b *backlog) settled() []flight {
@@ -128,7 +128,7 @@ func (b *backlog) settled() []flight {
 	return b.looks[first:]
 }
 
-// growing says whether the backlog goes up: less than a rise, which is a verdict,
+// growing reports whether the backlog goes up: less than a rise, which is a verdict,
 // and enough to go on looking.
 func (b *backlog) growing() bool {
 	looks := b.settled()
@@ -141,7 +141,7 @@ func (b *backlog) growing() bool {
 	return more > minExcess*float64(to.came-from.came) && mannKendall(flights) > trend
 }
 
-// sliced is a figure of looks, by slices of time.
+// sliced returns a figure of looks, by slices of time.
 func sliced(looks []flight, figure func(flight) float64) (parts [slicesOf][]float64) {
 	from, to := looks[0].at, looks[len(looks)-1].at
 	for _, l := range looks {
@@ -155,7 +155,7 @@ func sliceOf(at, from, to time.Duration) int {
 	return min(int(slicesOf*float64(at-from)/float64(max(1, to-from))), slicesOf-1)
 }
 
-// rising says whether the backlog of looks is more than a server makes that follows.
+// rising reports whether the backlog of looks is more than a server makes that follows.
 func (b *backlog) rising(looks []flight) (rise, bool) {
 	from, to := looks[0], looks[len(looks)-1]
 	var ttft [slicesOf][]float64
@@ -185,7 +185,7 @@ func (b *backlog) rising(looks []flight) (rise, bool) {
 	return r, r.flight > minExcess*n && r.flight > walk*math.Sqrt(2*n)
 }
 
-// short says whether a server that had work all the time certainly ended fewer requests
+// short reports whether a server that had work all the time certainly ended fewer requests
 // than the load has due on average: since its backlog was last below a share of what it is
 // now.
 func (b *backlog) short(looks []flight, backlog float64) bool {
@@ -200,7 +200,7 @@ func (b *backlog) short(looks []flight, backlog float64) bool {
 	return due >= minSent && less > minExcess*due && less > walk*math.Sqrt(due)
 }
 
-// rate is how many requests a second are due in the hold, or in the load.
+// rate returns how many requests a second are due in the hold, or in the load.
 func (b *backlog) rate() float64 {
 	var h Hold
 	if b.holds != nil {
@@ -224,7 +224,7 @@ func (b *backlog) rate() float64 {
 	return float64(last-first) / length.Seconds()
 }
 
-// comingFaster says whether what comes rises by itself, where it is not known to
+// comingFaster reports whether what comes rises by itself, where it is not known to
 // keep its rate.
 func (b *backlog) comingFaster(looks []flight) bool {
 	if b.holds != nil {
@@ -248,7 +248,7 @@ func means(parts [slicesOf][]float64) []float64 {
 	return out
 }
 
-// mannKendall is the standard score of the test for a trend: positive where the
+// mannKendall returns the standard score of the test for a trend: positive where the
 // series rises. Ties lessen its variance.
 func mannKendall(v []float64) float64 {
 	s := 0

@@ -141,11 +141,11 @@ func (r *Rule) InFlight(at time.Duration, sent, inFlight int) {
 	}
 }
 
-// watched says whether it matters what is in flight. A queue that grows has no
+// watched reports whether it matters what is in flight. A queue that grows has no
 // steady state, and a figure no mean, whether or not that is to end the load.
 func (r *Rule) watched() bool { return r.cfg.Saturated || r.cfg.Open && r.cfg.Until != nil }
 
-// Over is why the load is to end, and whether it is.
+// Over returns why the load is to end, and whether it is.
 func (r *Rule) Over() (Decision, bool) {
 	if r.over == nil {
 		return Decision{}, false
@@ -205,7 +205,7 @@ type cumulative struct {
 	count, of     int // failed and ended since the sum was last 0
 }
 
-// newFailures are the sums of a limit: its multiples, and half of what is above it.
+// newFailures returns the sums of a limit: its multiples, and half of what is above it.
 func newFailures(limit float64) failures {
 	var f failures
 	if limit <= 0 {

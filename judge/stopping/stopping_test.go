@@ -202,7 +202,7 @@ type queue struct {
 	limit   int                      // of requests in flight; 0: none
 }
 
-// load is the share of its capacity that a queue is asked for.
+// load returns the share of its capacity that a queue is asked for.
 func (q *queue) load() float64 {
 	rng := rand.New(rand.NewPCG(9, 9))
 	sum := 0.0

@@ -10,7 +10,7 @@ type Trials struct {
 	Min        int // trials at least
 }
 
-// Known is after how many of the values, of one trial each in their order, the mean is
+// Known returns after how many of the values, of one trial each in their order, the mean is
 // known, with its half width; 0 while it is not.
 //
 // The interval is Student's t of the trials' spread. It is looked at after each

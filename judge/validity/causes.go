@@ -126,7 +126,7 @@ var headline = []string{
 	col.P50TTFTMs, col.P95TTFTMs, col.P50TPOTMs, col.P95TPOTMs, col.P50E2EMs, col.P95E2EMs, col.ThroughputTokS, col.RequestThroughput,
 }
 
-// columns are the figures that have a verdict of their own, in the order of the table.
+// columns returns the figures that have a verdict of their own, in the order of the table.
 func columns() []string {
 	var all []string
 	for _, latency := range []string{"ttft", "ttfo", "tpot", "itl", "icl", "e2e"} {
@@ -260,7 +260,7 @@ func against(a, b string) bool {
 	return a == result.SLOPass && b == result.SLOFail || a == result.SLOFail && b == result.SLOPass
 }
 
-// columnsOf are those that a part reads.
+// columnsOf returns those that a part reads.
 func columnsOf(p result.SLOPart) (all []string) {
 	if p.Column != "" {
 		all = append(all, p.Column)
@@ -353,7 +353,7 @@ func listed(names []string) string {
 	return strings.Join(names, "")
 }
 
-// statistics are those of columns of one latency, without the mean, which goes with others.
+// statistics returns those of columns of one latency, without the mean, which goes with others.
 func statistics(columns []string) (all []string) {
 	for _, c := range columns {
 		if statistic, _, _ := strings.Cut(c, "_"); statistic[0] == 'p' {

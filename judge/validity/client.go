@@ -80,7 +80,7 @@ func clientCeiling(e *Evidence, _ bounds.Bounds) (result.Finding, bool) {
 
 func (e *Evidence) strictLag() time.Duration { return max(lagFloor, e.ofGap(lagShare)) }
 
-// ofGap is a share of the median gap between chunks; 0 if there are none.
+// ofGap returns a share of the median gap between chunks; 0 if there are none.
 func (e *Evidence) ofGap(share float64) time.Duration {
 	ms, _ := e.Row.Number(col.P50ICLMs)
 	return time.Duration(share * ms * float64(time.Millisecond))
@@ -96,7 +96,7 @@ func cpuSteal(e *Evidence, b bounds.Bounds) (result.Finding, bool) {
 		100*steal, 100*b.Steal)
 }
 
-// short is a duration to three digits.
+// short returns a duration to three digits.
 func short(d time.Duration) string {
 	switch {
 	case d >= 10*time.Second:

@@ -81,7 +81,7 @@ func clientsDiffer(e *Evidence, _ bounds.Bounds) (result.Finding, bool) {
 // share is that of the bound; 0 if it may be chance.
 type difference struct{ own, others, share float64 }
 
-// differences are those of the clients of one load, by client.
+// differences returns those of the clients of one load, by client.
 func differences(e *Evidence) []difference {
 	n := len(e.Health.Shards)
 	all := make([]difference, n)
@@ -117,7 +117,7 @@ func differences(e *Evidence) []difference {
 	return all
 }
 
-// mannWhitney is the two-sided p of the rank sum test (Mann and Whitney 1947) by its normal
+// mannWhitney returns the two-sided p of the rank sum test (Mann and Whitney 1947) by its normal
 // approximation, ties corrected: the probability of ranks so uneven if both are of one
 // distribution.
 func mannWhitney(a, b []float64) float64 {

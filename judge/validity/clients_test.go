@@ -13,7 +13,7 @@ import (
 	"sweep.dev/sweep/result/finding"
 )
 
-// shards is the evidence of four clients with nothing wrong, 200 requests of about 100 ms each.
+// shards returns the evidence of four clients with nothing wrong, 200 requests of about 100 ms each.
 func shards() Evidence {
 	e := Evidence{Row: result.Row{col.DurationS: 20.0}, Open: true}
 	r := rand.New(rand.NewPCG(1, 2))

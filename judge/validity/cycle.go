@@ -23,7 +23,7 @@ type Tail struct {
 	Limit  float64 // in milliseconds; 0 if it is to be known, and not compared
 }
 
-// Tails are the percentiles that objectives compare with a limit.
+// Tails returns the percentiles that objectives compare with a limit.
 func Tails(objectives []result.SLOResult) []Tail {
 	var tails []Tail
 	var add func(parts []result.SLOPart)
@@ -41,7 +41,7 @@ func Tails(objectives []result.SLOResult) []Tail {
 	return tails
 }
 
-// OneCycle is the finding on the only trial of a closed loop whose prompts have one length,
+// OneCycle returns the finding on the only trial of a closed loop whose prompts have one length,
 // and its answers too: it has one of several cycles, and another start another p95 TTFT. It
 // is found only if one of the tails could be on the other side of its limit for that reason,
 // or has no limit.
@@ -65,7 +65,7 @@ func OneCycle(requests []result.Request, concurrency int, tails []Tail) (result.
 		prompt, answer, concurrency, strings.Join(names, ", "), maxCycle)}, true
 }
 
-// oneLength is the length of the plateau's prompts and that of their answers, in tokens; ok
+// oneLength returns the length of the plateau's prompts and that of their answers, in tokens; ok
 // is false if they have several, by more than 1 %, or if one is not known.
 func oneLength(requests []result.Request) (prompt, answer int, ok bool) {
 	var prompts, answers []int

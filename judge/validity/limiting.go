@@ -68,7 +68,7 @@ func Clients(e Evidence) []result.ClientHealth {
 	return all
 }
 
-// cpuOf is the share of the CPUs that is judged of a client. Clients that share a machine use
+// cpuOf returns the share of the CPUs that is judged of a client. Clients that share a machine use
 // its CPUs together, and then all together use more than any does.
 func cpuOf(e *Evidence, s load.ShardHealth) float64 {
 	most := 0.0
@@ -87,7 +87,7 @@ type near struct {
 	share float64
 }
 
-// of is the share that a value is of its bound. A plan may have a bound of 0.
+// of returns the share that a value is of its bound. A plan may have a bound of 0.
 func of[V time.Duration | float64](value, bound V) float64 {
 	switch {
 	case value <= 0:
@@ -98,7 +98,7 @@ func of[V time.Duration | float64](value, bound V) float64 {
 	return float64(value) / float64(bound)
 }
 
-// Limiting is which of several clients came nearest to a bound, or passed it; ok is false
+// Limiting returns which of several clients came nearest to a bound, or passed it; ok is false
 // if there are fewer than two.
 func Limiting(all []result.ClientHealth) (client int, ok bool) {
 	if len(all) < 2 {
@@ -120,7 +120,7 @@ func severity(c result.ClientHealth) float64 {
 	return *c.Share
 }
 
-// ends are when the first and the last of the clients that were not lost began, after the
+// ends returns when the first and the last of the clients that were not lost began, after the
 // agreed moment.
 func ends(all []load.ShardHealth) (first, last time.Duration) {
 	for i, s := range living(all) {
@@ -132,7 +132,7 @@ func ends(all []load.ShardHealth) (first, last time.Duration) {
 	return first, last
 }
 
-// Skew is how much later than the first of several clients the last began; ok is false if
+// Skew returns how much later than the first of several clients the last began; ok is false if
 // fewer than two came to their ends.
 func Skew(h *load.Health) (skew time.Duration, ok bool) {
 	if len(living(h.Shards)) < 2 {

@@ -32,7 +32,7 @@ type moved struct {
 	below, above float64
 }
 
-// causes are those that are seen in the trial, of [observed].
+// causes returns those that are seen in the trial, of [observed].
 func (e *Evidence) causes() []moved {
 	var all []moved
 	for _, c := range observed {
@@ -80,7 +80,7 @@ func shift(causes []moved, side int) *summary.Shift {
 	return s
 }
 
-// atEnds is what errors of the first and the last token's stamps do to the latencies of a
+// atEnds returns what errors of the first and the last token's stamps do to the latencies of a
 // request: first and last are by how much each may be too late, and late or soon the other
 // way too if either is set.
 func atEnds(r *result.Request, latency string, first, last time.Duration, either bool) (below, above time.Duration) {
@@ -194,7 +194,7 @@ func lateSends(e *Evidence) (moved, bool) {
 // flight is still the plan's load.
 const lateOfAnswer = 0.05
 
-// between is the median time between two sends that were due, in nanoseconds.
+// between returns the median time between two sends that were due, in nanoseconds.
 func (e *Evidence) between() float64 {
 	var due, gaps []int64
 	for i := range e.Requests {
@@ -332,7 +332,7 @@ func coalesced(e *Evidence) (moved, bool) {
 	return m, true
 }
 
-// readLate is how many of the lags are above a bound, to a ten-thousandth of them.
+// readLate returns how many of the lags are above a bound, to a ten-thousandth of them.
 func readLate(lags load.Durations, bound time.Duration) float64 {
 	const steps = 10_000
 	i := sort.Search(steps+1, func(i int) bool { return lags.Quantile(float64(i)/steps) > bound })
@@ -455,5 +455,5 @@ func clientSkew(e *Evidence) (moved, bool) {
 	}, share > 0
 }
 
-// millis is a time in milliseconds for people.
+// millis returns a time in milliseconds for people.
 func millis(v float64) string { return short(time.Duration(v * float64(time.Millisecond))) }

@@ -19,7 +19,7 @@ import (
 	"sweep.dev/sweep/result/timeline"
 )
 
-// loaded is the evidence of 200 requests on four slots, with nothing wrong: TTFT 100 ms, 20
+// loaded returns the evidence of 200 requests on four slots, with nothing wrong: TTFT 100 ms, 20
 // gaps of 20 ms. figured fills in what is made of them.
 func loaded(open bool) *Evidence {
 	e := &Evidence{Open: open, Health: load.Health{Client: "fast", StampKind: result.StampKernel}, Row: result.Row{}}
@@ -291,7 +291,7 @@ func TestJudge_objective(t *testing.T) {
 	}
 }
 
-// allowed is how far a figure may be off in any case.
+// allowed returns how far a figure may be off in any case.
 func allowed(column string) float64 {
 	if latency, _ := figureOf(column); latency != "" {
 		return floor

@@ -39,7 +39,7 @@ func loosened(e *Evidence, b bounds.Bounds) (result.Finding, bool) {
 	return result.Finding{Code: finding.BoundLoosened, Text: text}, true
 }
 
-// judged are all causes that were found.
+// judged returns all causes that were found.
 func judged(e Evidence, b bounds.Bounds) []result.Finding {
 	v := Judge(e, b)
 	return slices.Concat(v.Reasons, v.Remarks, hold(&e, b, busy))
@@ -56,7 +56,7 @@ func without(all, others []result.Finding) string {
 	return strings.Join(codes, ", ")
 }
 
-// disturbedCalibration is the remark of CalibrationDisturbed.
+// disturbedCalibration returns the remark of CalibrationDisturbed.
 func disturbedCalibration(e *Evidence, b bounds.Bounds) (result.Finding, bool) {
 	if e.Disturbed == "" {
 		return fine()
@@ -70,7 +70,7 @@ func disturbedCalibration(e *Evidence, b bounds.Bounds) (result.Finding, bool) {
 	return found(finding.CalibrationDisturbed, "by the calibration the trial would have the cause %s, but the calibration was disturbed and does not count: %s; run sweep doctor calibrate --fresh on a quiet machine", hidden, e.Disturbed)
 }
 
-// cacheUnknown is the remark of CacheUnknown.
+// cacheUnknown returns the remark of CacheUnknown.
 func cacheUnknown(e *Evidence, _ bounds.Bounds) (result.Finding, bool) {
 	if !e.MayKnow || e.Shared == nil {
 		return fine()
@@ -81,12 +81,12 @@ func cacheUnknown(e *Evidence, _ bounds.Bounds) (result.Finding, bool) {
 	return found(finding.CacheUnknown, "the server's prefix cache may hold these prompts from an earlier run: it was not emptied, and the server reports no cached tokens, so TTFT may be of a warm cache; set cache_bust: true, or backend.reset_cache: between_trials if its owner permits that")
 }
 
-// unrepresentative is the remark of finding.ContentUnrepresentative.
+// unrepresentative returns the remark of finding.ContentUnrepresentative.
 func unrepresentative(e *Evidence, _ bounds.Bounds) (result.Finding, bool) {
 	return result.Finding{Code: finding.ContentUnrepresentative, Text: e.Unrepresentative}, e.Unrepresentative != ""
 }
 
-// textUnknown is the remark of [finding.TextUnknown]: completed answers in which no text was found.
+// textUnknown returns the remark of [finding.TextUnknown]: completed answers in which no text was found.
 func textUnknown(e *Evidence, _ bounds.Bounds) (result.Finding, bool) {
 	sample := ""
 	none, completed, _ := e.among(func(r *result.Request) bool {

@@ -61,7 +61,7 @@ func pdPartial(e *Evidence, _ bounds.Bounds) (result.Finding, bool) {
 	return e.told(finding.PDPartial)
 }
 
-// told is a reason that others have found.
+// told returns a reason that others have found.
 func (e *Evidence) told(code finding.Code) (result.Finding, bool) {
 	for _, f := range e.Told {
 		if f.Code == code {
@@ -80,7 +80,7 @@ func errorRate(e *Evidence, b bounds.Bounds) (result.Finding, bool) {
 		100*rate, 100*b.ErrorRate, CommonError(e.Requests))
 }
 
-// CommonError is the class and text of the error that most measured requests
+// CommonError returns the class and text of the error that most measured requests
 // failed with; "" if none did.
 func CommonError(requests []result.Request) string {
 	count := map[string]int{}
@@ -98,7 +98,7 @@ func CommonError(requests []result.Request) string {
 	return best
 }
 
-// lags are by how many nanoseconds the requests of each client missed their schedule. In a
+// lags returns by how many nanoseconds the requests of each client missed their schedule. In a
 // closed loop a slot's first request does not count: all slots begin at one instant, which no
 // client can keep, and each latency starts at its own send. From then on lateness is load that
 // is missing.
@@ -125,7 +125,7 @@ func lags(e *Evidence) [][]int64 {
 	return all
 }
 
-// lagOf is the lag that is judged, in nanoseconds; NaN of none.
+// lagOf returns the lag that is judged, in nanoseconds; NaN of none.
 func lagOf(lags []int64) float64 {
 	slices.Sort(lags)
 	return result.Quantile(lags, 0.99)
@@ -225,7 +225,7 @@ func cacheState(e *Evidence, b bounds.Bounds) (result.Finding, bool) {
 		who, 100*hits, 100**e.Shared, 100*b.CacheHitExcess)
 }
 
-// cacheHits is the share of the prompt tokens that the prefix cache knew, and its
+// cacheHits returns the share of the prompt tokens that the prefix cache knew, and its
 // source: the answers, the engine, or "" if neither says it.
 func cacheHits(e *Evidence) (hits float64, who string) {
 	prompt, cached := 0, 0

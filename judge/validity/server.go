@@ -24,7 +24,7 @@ const (
 	maxCold = 0.05
 )
 
-// serverStalled is the remark on the longest time in which no stream got a
+// serverStalled returns the remark on the longest time in which no stream got a
 // chunk. The client must have run in it, so that the silence is not its own.
 func serverStalled(e *Evidence, _ bounds.Bounds) (result.Finding, bool) {
 	text, ok := e.stalled()
@@ -37,7 +37,7 @@ func serverStalled(e *Evidence, _ bounds.Bounds) (result.Finding, bool) {
 	return found(finding.ServerStalled, "%s: the engine or a proxy before it stalled; it may have compiled a kernel, which a rerun on the same server would tell, as it compiles each once; look at its log, and at the p99 of the gaps", text)
 }
 
-// compiling is the reason that the engine compiled a kernel under the load: all streams were
+// compiling returns the reason that the engine compiled a kernel under the load: all streams were
 // silent, and its log says why. The silence alone is worth a remark, as a prefill that is not
 // split, or a collective that waits, looks the same; and a kernel that was compiled without one
 // took nobody's time.
@@ -59,7 +59,7 @@ func (e *Evidence) stalled() (text string, ok bool) {
 	return fmt.Sprintf("at %.1f s no stream got a chunk for %s, with %d in flight (bound %s), while the client ran", at.Seconds(), short(silent), streams, short(bound)), true
 }
 
-// silence is the longest time, above a bound, in which all streams between their
+// silence returns the longest time, above a bound, in which all streams between their
 // first and their last chunk waited, and how many there were.
 func silence(requests []result.Request, bound time.Duration) (at, longest time.Duration, streams int) {
 	type edge struct {
@@ -99,7 +99,7 @@ func silence(requests []result.Request, bound time.Duration) (at, longest time.D
 	return at, longest, streams
 }
 
-// coldConnections is the remark on requests that waited for a connect.
+// coldConnections returns the remark on requests that waited for a connect.
 func coldConnections(e *Evidence, _ bounds.Bounds) (result.Finding, bool) {
 	sent, cold := 0, 0
 	for i := range e.Requests {

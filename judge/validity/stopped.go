@@ -100,7 +100,7 @@ func (e *Evidence) starved(waited []interval, i interval) (interval, bool) {
 	return w, true
 }
 
-// waits are the intervals longer than bound in which a request got nothing: from
+// waits returns the intervals longer than bound in which a request got nothing: from
 // its send to its first chunk, between two chunks, and to its end. The longest is
 // first.
 func waits(requests []result.Request, bound time.Duration) []interval {
@@ -126,7 +126,7 @@ func waits(requests []result.Request, bound time.Duration) []interval {
 	return out
 }
 
-// within is the first of the waits that holds i.
+// within returns the first of the waits that holds i.
 func within(waited []interval, i interval) (interval, bool) {
 	for _, w := range waited {
 		if w.holds(i) {
@@ -153,7 +153,7 @@ func served(requests []result.Request, i interval) bool {
 	return false
 }
 
-// idle are the intervals in which no process of the server had any CPU time; none
+// idle returns the intervals in which no process of the server had any CPU time; none
 // if one of them may serve without.
 func idle(processes []Process) []interval {
 	var all []interval
@@ -185,7 +185,7 @@ func idle(processes []Process) []interval {
 	return all
 }
 
-// common are the parts of intervals that are in both lists.
+// common returns the parts of intervals that are in both lists.
 func common(a, b []interval) []interval {
 	var out []interval
 	for _, x := range a {

@@ -11,7 +11,7 @@ import (
 
 const ms = time.Millisecond
 
-// looksOf is a process that was looked at once a second and used so many hundredths
+// looksOf returns a process that was looked at once a second and used so many hundredths
 // of a second of CPU time since the last look.
 func looksOf(name string, used ...int) Process {
 	p := Process{Name: name, Work: []Work{{At: 0}}}

@@ -42,7 +42,7 @@ func clean() *Evidence {
 	return e
 }
 
-// measured are the requests that count.
+// measured returns the requests that count.
 func (e *Evidence) measured() []result.Request { return e.Requests[2:] }
 
 func (e *Evidence) short(n int) {
@@ -204,14 +204,14 @@ var spoils = []struct {
 	},
 }
 
-// strict are the defaults, with a bound on foreign processes.
+// strict returns the defaults, with a bound on foreign processes.
 func strict() bounds.Bounds {
 	b := bounds.Defaults()
 	b.Foreign = new(int)
 	return b
 }
 
-// reasons are those of a verdict.
+// reasons returns those of a verdict.
 func reasons(e Evidence, b bounds.Bounds) []result.Finding { return Judge(e, b).Reasons }
 
 func TestJudge_clean(t *testing.T) {

@@ -150,7 +150,7 @@ type Rates struct {
 	Stages []Stage
 }
 
-// Steady is one rate without an end.
+// Steady returns one rate without an end.
 func Steady(rate float64, p Process) Rates { return Rates{p, []Stage{{Rate: rate}}} }
 
 // Check implements [Pace].
@@ -255,7 +255,7 @@ func pieces(stages []Stage) []piece {
 	return out
 }
 
-// count is how many requests the piece expects.
+// count returns how many requests the piece expects.
 func (p piece) count() float64 {
 	if p.a+p.b == 0 {
 		return 0
@@ -263,7 +263,7 @@ func (p piece) count() float64 {
 	return p.d * (p.a + p.b) / 2
 }
 
-// at is when, from the piece's beginning, s requests are expected.
+// at returns when, from the piece's beginning, s requests are expected.
 func (p piece) at(s float64) float64 {
 	switch {
 	case s <= 0:

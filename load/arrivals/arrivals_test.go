@@ -190,7 +190,7 @@ func TestSchedule_prefix(t *testing.T) {
 	})
 }
 
-// ks is the largest distance between a sample and the law that it should have.
+// ks returns the largest distance between a sample and the law that it should have.
 func ks(sample []float64, cdf func(float64) float64) float64 {
 	slices.Sort(sample)
 	d, n := 0.0, float64(len(sample))

@@ -71,7 +71,7 @@ func BenchmarkFlood(b *testing.B) {
 	}
 }
 
-// kinds are the clients that work here.
+// kinds returns the clients that work here.
 func kinds() []string {
 	if runtime.GOOS == "linux" {
 		return []string{client.Std, client.Fast}

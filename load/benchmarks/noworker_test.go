@@ -2,5 +2,5 @@
 
 package benchmarks
 
-// worker is the client of the benchmarks, which are not built here.
+// worker runs the client of the benchmarks, which are not built here.
 func worker() bool { return false }

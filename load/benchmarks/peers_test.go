@@ -233,7 +233,7 @@ sinks: [csv: {columns: full}]
 	}
 }
 
-// sweepRow is the one row of a run's cells.csv, by column.
+// sweepRow returns the one row of a run's cells.csv, by column.
 func sweepRow(p *place) (map[string]string, error) {
 	f, err := os.Open(filepath.Join(p.dir, "run", "cells.csv"))
 	if err != nil {

@@ -32,7 +32,7 @@ const (
 // longPrompt is the length of each prompt, in words of about a token.
 const longPrompt = 40_000
 
-// part is what the environment says of TestPrompts: a client, or the server; false for
+// part plays what the environment says of TestPrompts: a client, or the server; false for
 // nothing of it.
 func part() bool {
 	var err error
@@ -151,7 +151,7 @@ func (u *uploads) Record(q result.Request) {
 	u.n, u.end = u.n+1, max(u.end, q.End)
 }
 
-// taken is how many bytes of bodies the server has taken.
+// taken returns how many bytes of bodies the server has taken.
 func taken(t *testing.T, url string) (n int64) {
 	t.Helper()
 	resp, err := http.Get(url + "/bytes")

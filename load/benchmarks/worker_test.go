@@ -151,7 +151,7 @@ func (k keeping) Next(slot int, prev *result.Request) (load.Job, bool) {
 	return j, ok
 }
 
-// anchored is an anchor and the monotonic clock, in nanoseconds, at its zero.
+// anchored returns an anchor and the monotonic clock, in nanoseconds, at its zero.
 func anchored() (result.Anchor, int64) {
 	var a result.Anchor
 	var mono int64
@@ -220,7 +220,7 @@ func allocs() uint64 {
 	return s[0].Value.Uint64()
 }
 
-// rss is the memory of the process that is its own: pages of the program that
+// rss returns the memory of the process that is its own: pages of the program that
 // come in as it runs belong to no stream.
 func rss() int64 {
 	b, err := os.ReadFile("/proc/self/status")
@@ -310,7 +310,7 @@ func (w *watch) finding(o *order, h load.Health, mono int64) finding {
 	return f
 }
 
-// sent are the send times in an answer, in nanoseconds: "T" and 20 digits each.
+// sent returns the send times in an answer, in nanoseconds: "T" and 20 digits each.
 func sent(answer string) []int64 {
 	var out []int64
 	for len(answer) >= 21 && answer[0] == 'T' {

@@ -169,7 +169,7 @@ func (m *measurement) pattern(ctx context.Context, mode nullserver.Mode) (Patter
 	return p, nil
 }
 
-// streams are requests that all begin at once, each with a slot of its own.
+// streams returns requests that all begin at once, each with a slot of its own.
 func (m *measurement) streams(d time.Duration) *requests {
 	every := max(1, int(math.Ceil(float64(m.Shape.Streams)*m.Shape.Rate/kept)))
 	return &requests{slots: m.Shape.Streams, keep: every, deadline: d + grace}

@@ -179,7 +179,7 @@ func TestServer_parentKilled(t *testing.T) {
 	})
 }
 
-// zombie says that a process has ended and was not waited for: in a container
+// zombie reports whether a process has ended and was not waited for: in a container
 // without an init its last parent may never do that.
 func zombie(pid int) bool {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))

@@ -2,7 +2,7 @@ package calibrate
 
 import "math"
 
-// Clients is how many clients like the calibrated one take in so many chunks a second, each
+// Clients returns how many clients like the calibrated one take in so many chunks a second, each
 // at most [SafeShare] of its ceiling. ok is false if the calibration cannot tell: it was
 // disturbed, or the load is beyond what was offered to the client.
 func (r *Result) Clients(chunks float64) (n int, ok bool) {

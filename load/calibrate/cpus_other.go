@@ -4,7 +4,7 @@ package calibrate
 
 import "runtime"
 
-// allowed are the CPUs that this process may run on. This system has no names
+// allowed returns the CPUs that this process may run on. This system has no names
 // for them that a process could use.
 func allowed() []int { return make([]int, runtime.NumCPU()) }
 

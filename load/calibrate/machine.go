@@ -17,7 +17,7 @@ func divide(cpus []int) (client, server []int) {
 	return cpus[:len(cpus)-1], cpus[len(cpus)-1:]
 }
 
-// ThisMachine is where this process runs; sweep is the program's version.
+// ThisMachine returns where this process runs; sweep is the program's version.
 func ThisMachine(sweep string) Machine {
 	m := Machine{CPUs: len(allowed()), Sweep: sweep, CPU: runtime.GOARCH, Kernel: runtime.GOOS}
 	m.Host, _ = os.Hostname() // "" tells it from no other: it is a name, not a key

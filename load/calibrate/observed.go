@@ -21,7 +21,7 @@ type observed struct {
 	received []time.Duration // of all chunks with content, in order; made when it is asked for
 }
 
-// times are the receive times of a stream's chunks with content: between the
+// times returns the receive times of a stream's chunks with content: between the
 // role and the finish, each of which is an event of its own.
 func (o *observed) times(r *result.Request) []time.Duration {
 	var list []time.Duration
@@ -88,7 +88,7 @@ func (o *observed) all() []time.Duration {
 	return o.received
 }
 
-// count is how many chunks came from from to to.
+// count returns how many chunks came from from to to.
 func (o *observed) count(from, to time.Duration) int {
 	i, _ := slices.BinarySearch(o.all(), from)
 	k, _ := slices.BinarySearch(o.all(), to)
@@ -127,7 +127,7 @@ func (o *observed) step(from, to time.Duration) step {
 	return s
 }
 
-// complaint is what the first stream that failed says.
+// complaint returns what the first stream that failed says.
 func (o *observed) complaint() string {
 	for _, r := range o.rows {
 		if r.Error != "" {
@@ -171,7 +171,7 @@ func (w *cpuWatch) stop() {
 	w.wg.Wait()
 }
 
-// cpu is what was used from from to to, by the looks next to them. It is not
+// cpu returns what was used from from to to, by the looks next to them. It is not
 // known if there are none.
 func (w *cpuWatch) cpu(from, to time.Duration) (time.Duration, bool) {
 	nearest := func(at time.Duration) int {

@@ -26,7 +26,7 @@ const (
 	maxRate       = 2000
 )
 
-// Bounded is the shape nearest to s that is calibrated: streams are a power of
+// Bounded returns the shape nearest to s that is calibrated: streams are a power of
 // two, so that plans which differ little share a calibration.
 func (s Shape) Bounded() Shape {
 	most := MaxStreams
@@ -142,7 +142,7 @@ func (r *Result) Disturbance() string {
 	return ""
 }
 
-// Limit is the ceiling in chunks per second, 0 if the client's own was not met.
+// Limit returns the ceiling in chunks per second, 0 if the client's own was not met.
 func (r *Result) Limit() float64 {
 	if r.Ceiling.By == ByOffered {
 		return 0
@@ -154,7 +154,7 @@ func (r *Result) Limit() float64 {
 // it is: up to 70 % of a core it does not change, above that queues grow.
 const SafeShare = 0.7
 
-// Safe is how many chunks a second the client is known to carry. A disturbance only makes
+// Safe returns how many chunks a second the client is known to carry. A disturbance only makes
 // it less.
 func (r *Result) Safe() float64 { return SafeShare * r.Ceiling.Chunks }
 
@@ -169,7 +169,7 @@ func (r *Result) Stands() string {
 		why, thousands(r.Safe()), r.Streams, micros(r.Error()), micros(20*r.Error()), micros(r.Timer.P99))
 }
 
-// Error is the p99 of the error that the client adds, of the worse pattern.
+// Error returns the p99 of the error that the client adds, of the worse pattern.
 func (r *Result) Error() time.Duration { return max(r.Random.Error.P99, r.Bursts.Error.P99) }
 
 // Warning returns a warning before a load of so many chunks a second; "" if the

@@ -22,7 +22,7 @@ func New(hi, lo uint64) *Rand {
 // Uint64 is uniform over all of its values.
 func (r *Rand) Uint64() uint64 { return r.src.Uint64() }
 
-// Uniform is in [0, 1), a multiple of 2^-53.
+// Uniform returns a number in [0, 1), a multiple of 2^-53.
 func (r *Rand) Uniform() float64 { return float64(r.src.Uint64()>>11) / (1 << 53) }
 
 // Exp is exponential with mean 1, by inversion.
@@ -54,7 +54,7 @@ func (r *Rand) Gamma(shape float64) float64 {
 	}
 }
 
-// Scramble is a bijection on 64 bits (the finalizer of SplitMix64): different
+// Scramble returns a bijection on 64 bits (the finalizer of SplitMix64): different
 // numbers stay different, and near ones come far apart.
 func Scramble(x uint64) uint64 {
 	x ^= x >> 30

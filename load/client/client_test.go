@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fastHere is the client of a plain HTTP/1.1 server on this system.
+// fastHere returns the client of a plain HTTP/1.1 server on this system.
 func fastHere() string {
 	if runtime.GOOS == "linux" {
 		return Fast

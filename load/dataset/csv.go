@@ -152,7 +152,7 @@ func (t *table) next() ([]string, error) {
 	return row, nil
 }
 
-// column is the place of a name in a header.
+// column returns the place of a name in a header.
 func column(header []string, name string) (int, error) {
 	if i := slices.IndexFunc(header, func(h string) bool { return strings.TrimSpace(h) == name }); i >= 0 {
 		return i, nil

@@ -165,7 +165,7 @@ type shareTurn struct {
 	Value string `json:"value"`
 }
 
-// conversation is what human and model said by turns, up to the last question;
+// conversation returns what human and model said by turns, up to the last question;
 // what follows a turn that is empty or out of turn is left out.
 func conversation(turns []shareTurn) []string {
 	var said []string

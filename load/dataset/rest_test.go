@@ -135,7 +135,7 @@ func TestReadPrompts_memory(t *testing.T) {
 	runtime.KeepAlive(rest)
 }
 
-// live is how many bytes of the heap are in use.
+// live returns how many bytes of the heap are in use.
 func live() int64 {
 	var m runtime.MemStats
 	runtime.GC()

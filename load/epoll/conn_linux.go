@@ -96,7 +96,7 @@ func (l *loop) drop(s *slot) {
 	}
 }
 
-// failure is an error of a connection as package net words it.
+// failure returns an error of a connection as package net words it.
 func (l *loop) failure(s *slot, op string, errno syscall.Errno) error {
 	call := "recvmsg"
 	if op == "write" {
@@ -110,7 +110,7 @@ func (l *loop) failure(s *slot, op string, errno syscall.Errno) error {
 	return e
 }
 
-// remote is where a connection goes; the kernel forgets that when it breaks.
+// remote returns where a connection goes; the kernel forgets that when it breaks.
 func (r *run) remote(fd int) net.Addr {
 	if sa, err := unix.Getpeername(fd); err == nil {
 		if a := tcpAddr(sa); a != nil {

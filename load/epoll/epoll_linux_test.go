@@ -50,7 +50,7 @@ func chat(url string) wire.Config {
 	return wire.Config{BaseURL: url, Model: "m", Chat: true, Stream: true, IncludeUsage: true, IgnoreEOS: true}
 }
 
-// shape is a load of n requests by as many slots as it takes.
+// shape returns a load of n requests by as many slots as it takes.
 func shape(n, slots int) source.Config {
 	return source.Config{
 		Seed: 1, Cell: "c", Trial: 1, Concurrency: slots, Requests: n, MaxTokens: 8,

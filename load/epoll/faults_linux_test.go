@@ -145,7 +145,7 @@ func order(t *testing.T, r *result.Request) {
 
 var address = regexp.MustCompile(`127\.0\.0\.1:\d+(->127\.0\.0\.1:\d+)?|events: |after \d+ `)
 
-// timeless are the rows without what differs from run to run. How much of a
+// timeless returns the rows without what differs from run to run. How much of a
 // stream that its deadline or a reset cut off had come by then does.
 func timeless(rows []result.Request) []result.Request {
 	out := make([]result.Request, len(rows))

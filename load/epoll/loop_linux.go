@@ -227,7 +227,7 @@ func (l *loop) expire(now time.Duration) {
 	}
 }
 
-// reason is why a request is given up at its time.
+// reason returns why a request is given up at its time.
 func (s *slot) reason() error {
 	if s.planned {
 		return wire.PlannedError(s.cancelAfter)

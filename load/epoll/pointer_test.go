@@ -47,7 +47,7 @@ func TestPointersOfSystemCalls(t *testing.T) {
 	}
 }
 
-// isPointer says whether a call is uintptr(unsafe.Pointer(...)).
+// isPointer reports whether a call is uintptr(unsafe.Pointer(...)).
 func isPointer(call *ast.CallExpr) bool {
 	to, ok := call.Fun.(*ast.Ident)
 	if !ok || to.Name != "uintptr" || len(call.Args) != 1 {

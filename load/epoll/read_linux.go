@@ -49,7 +49,7 @@ func (l *loop) ready(s *slot, events uint32) time.Duration {
 	}
 }
 
-// mark is when the bytes of a read that returned at now were received.
+// mark returns when the bytes of a read that returned at now were received.
 func (l *loop) mark(s *slot, wall int64, now time.Duration) wire.Mark {
 	s.nreads++
 	m := wire.Mark{At: now, After: s.last, Read: s.nreads}

@@ -67,7 +67,7 @@ func newBench(t testing.TB) *bench {
 	return b
 }
 
-// row is what was recorded once the answer has ended.
+// row returns what was recorded once the answer has ended.
 func (b *bench) row(t testing.TB) result.Request {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); len(b.rows) == 0; {
@@ -82,7 +82,7 @@ func (b *bench) row(t testing.TB) result.Request {
 	return timeless(b.rows)[0]
 }
 
-// fast is the row of an answer that comes in segments and ends with its
+// fast returns the row of an answer that comes in segments and ends with its
 // connection.
 func fast(t testing.TB, segments ...string) result.Request {
 	t.Helper()
@@ -110,7 +110,7 @@ func fast(t testing.TB, segments ...string) result.Request {
 	return b.row(t)
 }
 
-// standard is the row that net/http makes of the same bytes.
+// standard returns the row that net/http makes of the same bytes.
 func standard(t testing.TB, stream string) result.Request {
 	t.Helper()
 	b := newBench(t)
@@ -133,7 +133,7 @@ func chunked(events string, size int) string {
 	return b.String()
 }
 
-// forms are an answer of these events in each form that a body can have.
+// forms returns an answer of these events in each form that a body can have.
 func forms(events string) []string {
 	return []string{
 		chunked(events, 1<<20), chunked(events, 300), chunked(events, 7),

@@ -6,7 +6,7 @@ import "time"
 // each: a binary heap.
 type timers []*slot
 
-// next is the earliest moment; far away if there is none.
+// next returns the earliest moment; far away if there is none.
 func (h timers) next() time.Duration {
 	if len(h) == 0 {
 		return 1<<63 - 1

@@ -88,7 +88,7 @@ func ParseHead(b []byte) (h Head, n int, err error) {
 
 const version = "HTTP/1.1 "
 
-// plausible says that b may become an answer: what cannot is not waited for.
+// plausible reports whether b may become an answer: what cannot is not waited for.
 func plausible(b []byte) bool {
 	k := min(len(b), len(version))
 	return string(b[:k]) == version[:k]

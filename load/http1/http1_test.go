@@ -80,7 +80,7 @@ func read(segments ...string) reading {
 	return out
 }
 
-// reference is what net/http makes of the same bytes.
+// reference returns what net/http makes of the same bytes.
 func reference(stream string) (content string, status int, header http.Header, closed bool, err error) {
 	in := bufio.NewReader(strings.NewReader(stream))
 	for {
@@ -263,7 +263,7 @@ func recorded(tb testing.TB) []string {
 	return out
 }
 
-// forms are an answer of these events in each form.
+// forms returns an answer of these events in each form.
 func forms(events string) map[string]string {
 	each, odd := "", ""
 	for e := range strings.SplitAfterSeq(events, "\n\n") {

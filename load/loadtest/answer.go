@@ -183,7 +183,7 @@ func (a *answer) midStream() bool {
 
 func (a *answer) chat() bool { return strings.HasSuffix(a.q.Path, "/chat/completions") }
 
-// text is the part of a choice that holds s.
+// text returns the part of a choice that holds s.
 func (a *answer) text(key, s string) string {
 	switch {
 	case !a.chat():
@@ -196,7 +196,7 @@ func (a *answer) text(key, s string) string {
 	return `"` + key + `":{"content":` + strconv.Quote(s) + `}`
 }
 
-// choice is one chunk.
+// choice returns one chunk.
 func (a *answer) choice(text string, last bool) string {
 	finish := "null"
 	if last {

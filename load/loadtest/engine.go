@@ -161,11 +161,11 @@ func (e *Engine) Close() {
 	e.server.Close()
 }
 
-// Anchor is the engine's start: a load that has it too counts on one clock with
+// Anchor returns the engine's start: a load that has it too counts on one clock with
 // the engine.
 func (e *Engine) Anchor() result.Anchor { return result.Anchor{Start: e.start} }
 
-// Now is the time since the engine's start.
+// Now returns the time since the engine's start.
 func (e *Engine) Now() time.Duration { return time.Since(e.start) }
 
 // Stall plans that nothing is sent between two moments: what was due then is

@@ -21,14 +21,14 @@ func (k *Kept) Record(q result.Request) {
 	k.rows = append(k.rows, q)
 }
 
-// N is how many there are.
+// N returns how many there are.
 func (k *Kept) N() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return len(k.rows)
 }
 
-// All are the requests, in the order in which they were recorded.
+// All returns the requests, in the order in which they were recorded.
 func (k *Kept) All() []result.Request {
 	k.mu.Lock()
 	defer k.mu.Unlock()

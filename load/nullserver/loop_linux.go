@@ -21,7 +21,7 @@ import (
 // stops the world has to wait for it.
 const longestWait = 5 * time.Millisecond
 
-// Clock is what the clock of the stamps (CLOCK_MONOTONIC) shows at t, which has
+// Clock returns what the clock of the stamps (CLOCK_MONOTONIC) shows at t, which has
 // a monotonic reading. Both are the same clock, so that it holds for any other
 // time since t as well.
 func Clock(t time.Time) int64 {
@@ -43,7 +43,7 @@ func Clock(t time.Time) int64 {
 const head = "HTTP/1.1 200 OK\r\ndate: Thu, 01 Jan 2026 00:00:00 GMT\r\nserver: uvicorn\r\n" +
 	"content-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n"
 
-// chunked is a chunk of HTTP's: each event is one.
+// chunked returns a chunk of HTTP's: each event is one.
 func chunked(text string) string { return fmt.Sprintf("%x\r\n%s\r\n", len(text), text) }
 
 // A Server is one epoll loop on one thread, for any number of streams.
@@ -123,7 +123,7 @@ func New() (_ *Server, err error) {
 	return s, nil
 }
 
-// URL is where the server listens.
+// URL returns where the server listens.
 func (s *Server) URL() string { return s.url }
 
 // Close releases what New took. Serve does it itself.

@@ -108,7 +108,7 @@ func parse(query string) (ask, error) {
 	return a, err
 }
 
-// first is when the first chunk of a stream is due whose request came at now.
+// first returns when the first chunk of a stream is due whose request came at now.
 func (a *ask) first(now int64, random func(int64) int64) int64 {
 	switch a.mode {
 	case Flood:
@@ -122,7 +122,7 @@ func (a *ask) first(now int64, random func(int64) int64) int64 {
 	}
 }
 
-// next is when the chunk after the one of due comes, which was sent at now, and
+// next returns when the chunk after the one of due comes, which was sent at now, and
 // how many beats are left out for that.
 func (a *ask) next(due, now int64) (at int64, skipped int) {
 	if a.mode == Flood {
@@ -172,7 +172,7 @@ func (f *frame) stamp(t int64) {
 	}
 }
 
-// ending is what a stream of so many chunks ends with.
+// ending returns what a stream of so many chunks ends with.
 func ending(chunks int) [3]string {
 	usage := fmt.Sprintf(`],"usage":{"prompt_tokens":%d,"total_tokens":%d,"completion_tokens":%d}}`, promptTokens, promptTokens+chunks, chunks)
 	return [3]string{event(finish), event(before + usage), event("[DONE]")}
@@ -195,7 +195,7 @@ func Stamps(text string) ([]int64, error) {
 	return list, nil
 }
 
-// Process is the server as a process of its own: it writes its URL to out as
+// Process runs the server as a process of its own: it writes its URL to out as
 // one line, and serves until in ends, which is at the latest when the process
 // ends that holds the other end, or until ctx is done.
 func Process(ctx context.Context, in io.Reader, out io.Writer) error {

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Clock is what the clock of the stamps shows at t. Two processes of this
+// Clock returns what the clock of the stamps shows at t. Two processes of this
 // system have only the wall clock in common.
 func Clock(t time.Time) int64 { return t.UnixNano() }
 
@@ -36,7 +36,7 @@ func New() (*Server, error) {
 	return &Server{listener: l, start: time.Now()}, nil
 }
 
-// URL is where the server listens.
+// URL returns where the server listens.
 func (s *Server) URL() string { return "http://" + s.listener.Addr().String() }
 
 // Close releases what New took. Serve does it itself.

@@ -33,7 +33,7 @@ func (c *conn) arm() {
 	c.armed.Store(true)
 }
 
-// written is when the first write began since the connection was armed.
+// written returns when the first write began since the connection was armed.
 func (c *conn) written() time.Duration { return time.Duration(c.sent.Load()) }
 
 func (c *conn) Write(b []byte) (int, error) {

@@ -70,7 +70,7 @@ func (d *dialer) begin(clock *stamp.Clock) {
 	d.want, d.reserved = 0, 0
 }
 
-// take is what net/http dials with.
+// take returns what net/http dials with.
 func (d *dialer) take(ctx context.Context, _, _ string) (net.Conn, error) {
 	for {
 		c := d.pop()

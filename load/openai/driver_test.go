@@ -36,7 +36,7 @@ func (r recorder) by(t *testing.T) []result.Request {
 	return rows
 }
 
-// shape is a load of n requests by as many slots as it takes.
+// shape returns a load of n requests by as many slots as it takes.
 func shape(n, slots int) source.Config {
 	return source.Config{
 		Seed: 1, Cell: "c", Trial: 1, Concurrency: slots, Requests: n, MaxTokens: 8,

@@ -32,7 +32,7 @@ func newSender(r *run) *sender {
 	return s
 }
 
-// mark is that of what was read last.
+// mark returns that of what was read last.
 func (s *sender) mark() wire.Mark {
 	s.last = s.stamps.Last()
 	return s.last.Mark

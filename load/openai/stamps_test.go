@@ -94,7 +94,7 @@ func stampedChunks(t *testing.T, r *result.Request) []stampedChunk {
 	return out
 }
 
-// bestKind is where this system's receive times come from at best. The kernel
+// bestKind returns where this system's receive times come from at best. The kernel
 // gives them from then on.
 func bestKind(t *testing.T) string {
 	t.Helper()

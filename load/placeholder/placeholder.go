@@ -2,7 +2,7 @@
 // plan's rules and the source of requests go by the same names.
 package placeholder
 
-// Names are the names that stand, in braces, for what differs between the headers of
+// Names returns the names that stand, in braces, for what differs between the headers of
 // requests:
 //
 //	n             the request's number within its trial

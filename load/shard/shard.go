@@ -25,7 +25,7 @@ import (
 // Most bounds the clients of one load.
 const Most = 64
 
-// Clients is how many of the clients a load can be divided over: a closed loop has one
+// Clients returns how many of the clients a load can be divided over: a closed loop has one
 // slot for each at the least.
 func Clients(c source.Config, clients int) int {
 	if c.Pace == nil && c.Phase != result.Probe {
@@ -34,7 +34,7 @@ func Clients(c source.Config, clients int) int {
 	return max(1, clients)
 }
 
-// Of is the part of a load that one of so many clients sends, counted from 0.
+// Of returns the part of a load that one of so many clients sends, counted from 0.
 func Of(c source.Config, index, clients int) source.Config {
 	c.Shard = source.Shard{Index: index, Of: clients}
 	return c
@@ -43,7 +43,7 @@ func Of(c source.Config, index, clients int) source.Config {
 // grain is what chunk times are whole multiples of ([result.Request.ChunkUS]).
 const grain = time.Microsecond
 
-// Offset is what is added to instants of a client's clock, for an offset that was
+// Offset returns what is added to instants of a client's clock, for an offset that was
 // measured: whole microseconds, so that the chunk times stay exact.
 func Offset(measured time.Duration) time.Duration { return measured.Round(grain) }
 

@@ -19,7 +19,7 @@ import (
 	"sweep.dev/sweep/result"
 )
 
-// digest is that of the requests of a load, in any order: who sends one does not count,
+// digest returns that of the requests of a load, in any order: who sends one does not count,
 // and one that is sent twice does.
 func digest(t *testing.T, parts ...source.Config) (sum string, n int) {
 	t.Helper()
@@ -43,7 +43,7 @@ func digest(t *testing.T, parts ...source.Config) (sum string, n int) {
 	return total.Text(16), n
 }
 
-// jobs are all of a source, whose requests take 1 ms.
+// jobs returns all of a source, whose requests take 1 ms.
 func jobs(src load.Source) (all []load.Job) {
 	prev := make([]*result.Request, src.Loop().Slots)
 	for ended := 0; ended < len(prev); {

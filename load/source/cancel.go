@@ -45,7 +45,7 @@ func (c *Config) picker(phase result.Phase) picker {
 	return picker{c.Cancel, key}
 }
 
-// after is when request id is given up, 0 if it is not.
+// after returns when request id is given up, 0 if it is not.
 func (p *picker) after(id int) time.Duration {
 	// A share above one half is what a share below it leaves.
 	few := p.Share <= 0.5
@@ -59,7 +59,7 @@ func (p *picker) after(id int) time.Duration {
 	return 0
 }
 
-// picks says whether id is the one of its run. Run k is the ids from
+// picks reports whether id is the one of its run. Run k is the ids from
 // ceil(k/share) to before ceil((k+1)/share), which are two at the least.
 func (p *picker) picks(id int, share float64) bool {
 	if share <= 0 {

@@ -13,7 +13,7 @@ import (
 // has in common.
 func (c *Config) rng(purpose string) *chance.Rand { return chance.New(c.common(purpose)) }
 
-// common is what sets a purpose apart in all cells that put the same load on their
+// common returns what sets a purpose apart in all cells that put the same load on their
 // servers. Arrivals and lengths are the same there, so that a comparison of two
 // servers is one of the servers and not of their luck: common random numbers (Law and
 // Kelton, Simulation Modeling and Analysis, 11.2).
@@ -27,7 +27,7 @@ func (c *Config) common(purpose string) (hi, lo uint64) {
 	return c.digest(fmt.Appendf(nil, "%d %g", c.Concurrency, most), purpose)
 }
 
-// own is what sets this cell's purpose apart from every other: no text is asked twice.
+// own returns what sets this cell's purpose apart from every other: no text is asked twice.
 func (c *Config) own(purpose string) (hi, lo uint64) {
 	return c.digest([]byte(c.Cell), purpose)
 }

@@ -104,7 +104,7 @@ func (s *closedLoop) Next(n int, prev *result.Request) (load.Job, bool) {
 	return j, true
 }
 
-// begins is when a slot sends its first request, since the load began. Slots that
+// begins returns when a slot sends its first request, since the load began. Slots that
 // begin at once stay together where all requests take equally long, and wait for
 // each other's prompts again and again.
 func (s *closedLoop) begins(n int) time.Duration {

@@ -28,7 +28,7 @@ type Conversation struct {
 
 func (c *Config) turns() int { return max(1, c.Conversation.Turns) }
 
-// MeanTurns is how long the conversations of the load are in the mean; 1 for single
+// MeanTurns returns how long the conversations of the load are in the mean; 1 for single
 // requests.
 func (c *Config) MeanTurns() float64 {
 	n := c.Prompts.Count()
@@ -42,7 +42,7 @@ func (c *Config) MeanTurns() float64 {
 	return float64(all) / float64(n)
 }
 
-// turnsOf is the length of the conversation that takes an entry.
+// turnsOf returns the length of the conversation that takes an entry.
 func (c *Config) turnsOf(entry int) int {
 	n := c.Prompts.Count()
 	if n == 0 || c.turns() == 1 {
@@ -60,7 +60,7 @@ func (e *Entry) questions() int {
 	return (max(len(e.Turns), len(e.Prompt.Turns)) + 1) / 2
 }
 
-// conversations is how many conversations have so many turns together, the first
+// conversations returns how many conversations have so many turns together, the first
 // of which takes the entry first, and the turns of the last.
 func (c *Config) conversations(turns, first int) (n, last int) {
 	if len(c.Prompts.Entries) == 0 || c.turns() == 1 {
@@ -75,7 +75,7 @@ func (c *Config) conversations(turns, first int) (n, last int) {
 	return n, last
 }
 
-// led is how many conversations each slot of a load with RequestsPerWorker needs
+// led returns how many conversations each slot of a load with RequestsPerWorker needs
 // at most.
 func (c *Config) led() int {
 	if len(c.Prompts.Entries) == 0 || c.turns() == 1 {

@@ -53,7 +53,7 @@ func newOpen(c Config) (load.Source, error) {
 	return s, nil
 }
 
-// length is how long the load sends, 0 if only its requests bound it.
+// length returns how long the load sends, 0 if only its requests bound it.
 func (c *Config) length() time.Duration {
 	end := c.Duration
 	if c.Pace != nil {
@@ -64,7 +64,7 @@ func (c *Config) length() time.Duration {
 	return end
 }
 
-// schedule is when all requests of the whole load are due, in order.
+// schedule returns when all requests of the whole load are due, in order.
 func (c *Config) schedule() ([]time.Duration, error) {
 	if err := c.expectable(); err != nil {
 		return nil, err
@@ -81,10 +81,10 @@ func (c *Config) schedule() ([]time.Duration, error) {
 	return all[:min(len(all), c.Requests+ramp)], nil
 }
 
-// endless says whether there is a prompt for any number of requests.
+// endless reports whether there is a prompt for any number of requests.
 func (c *Config) endless() bool { return len(c.Prompts.Entries) == 0 || c.Prompts.Reuse }
 
-// expectable says whether a pace makes more requests than a schedule may have.
+// expectable reports whether a pace makes more requests than a schedule may have.
 func (c *Config) expectable() error {
 	if c.Requests > 0 || c.Pace == nil {
 		return nil
@@ -102,13 +102,13 @@ func (c *Config) checkPace() error {
 	return c.Pace.Check()
 }
 
-// rows are those of a trace; nil if the load is none.
+// rows returns those of a trace; nil if the load is none.
 func (c *Config) rows() []trace.Row {
 	t, _ := c.Pace.(trace.Replay)
 	return t.Rows
 }
 
-// recorded is the mean lengths of a trace, 0 if it has none.
+// recorded returns the mean lengths of a trace, 0 if it has none.
 func (c *Config) recorded() (input, output int) {
 	t, _ := c.Pace.(trace.Replay)
 	return t.Mean()
@@ -138,7 +138,7 @@ func (s *openLoop) Next(int, *result.Request) (load.Job, bool) {
 	return j, true
 }
 
-// Due is when the requests of an open loop are due, in order, as offsets from the
+// Due returns when the requests of an open loop are due, in order, as offsets from the
 // driver's start; nil of a closed loop. It must not be changed.
 func Due(s load.Source) []time.Duration {
 	if o, ok := s.(*openLoop); ok {

@@ -18,7 +18,7 @@ const (
 	longestRetryAfter = 30 * time.Second
 )
 
-// pause is how long the slot pauses after the request prev. A request that we gave
+// pause returns how long the slot pauses after the request prev. A request that we gave
 // up ourselves says nothing against the server.
 func (s *slot) pause(prev *result.Request) time.Duration {
 	if prev.Status != result.Failed {

@@ -88,7 +88,7 @@ type Rest struct {
 	err atomic.Pointer[error] // the first
 }
 
-// Count is how many given prompts there are.
+// Count returns how many given prompts there are.
 func (p *Prompts) Count() int {
 	if p.Rest == nil {
 		return len(p.Entries)
@@ -96,7 +96,7 @@ func (p *Prompts) Count() int {
 	return len(p.Entries) + len(p.Rest.Questions)
 }
 
-// entry is the given prompt in place i of all. It has no turn if it cannot be read.
+// entry returns the given prompt in place i of all. It has no turn if it cannot be read.
 func (p *Prompts) entry(i int) Entry {
 	if i < len(p.Entries) {
 		return p.Entries[i]
@@ -109,7 +109,7 @@ func (p *Prompts) entry(i int) Entry {
 	return e
 }
 
-// Err is why a given prompt could not be read; nil if all could.
+// Err returns why a given prompt could not be read; nil if all could.
 func (p *Prompts) Err() error {
 	if p.Rest == nil || p.Rest.err.Load() == nil {
 		return nil
@@ -117,7 +117,7 @@ func (p *Prompts) Err() error {
 	return *p.Rest.err.Load()
 }
 
-// Held is the same prompts with all of them in memory.
+// Held returns the same prompts with all of them in memory.
 func (p Prompts) Held() (Prompts, error) {
 	entries := slices.Clip(p.Entries)
 	for i := len(entries); i < p.Count(); i++ {
@@ -128,7 +128,7 @@ func (p Prompts) Held() (Prompts, error) {
 	return p, err
 }
 
-// Questions are the messages of the user's in an entry's conversation.
+// Questions returns the messages of the user's in an entry's conversation.
 func (e *Entry) Questions() []string {
 	turns := e.Turns
 	if turns == nil {
@@ -237,7 +237,7 @@ func (x Pair) Check() error {
 	return nil
 }
 
-// mean is the mean length of a synthetic prompt.
+// mean returns the mean length of a synthetic prompt.
 func (p *Prompts) mean() float64 {
 	if p.Distribution != Empirical {
 		return float64(p.InputTokens)
@@ -329,7 +329,7 @@ func (p *pool) prompt(a ask) (load.Prompt, int) {
 	return e.Prompt, maxTokens
 }
 
-// systemOf is the system message that request n carries.
+// systemOf returns the system message that request n carries.
 func (p *Prompts) systemOf(w *scribe, n int) string {
 	if s := p.SystemShare; p.System == "" || s == nil || *s >= 1 || w.chance(uint64(n)^1<<62).Uniform() < *s {
 		return p.System

@@ -21,7 +21,7 @@ const (
 // by then.
 const sharingLooks = 200_000
 
-// CacheHits is the share of the prompt tokens of a trial's first requests that a
+// CacheHits returns the share of the prompt tokens of a trial's first requests that a
 // prefix cache can hold when they are asked for, because of what the prompts of
 // this load share with each other: the template and the system message, a prefix
 // from the second request of its group on, the blocks of a trace, all that was
@@ -118,7 +118,7 @@ func (c *Config) askBefore(p *pool, seen *prefixes) {
 	}
 }
 
-// headOf is what a server counts beside the user's text.
+// headOf returns what a server counts beside the user's text.
 func (c *Config) headOf(system string) int {
 	if o := c.Prompts.Tokens.overhead(&load.Prompt{System: system}); o != nil {
 		return o.First
@@ -126,7 +126,7 @@ func (c *Config) headOf(system string) int {
 	return unknownOverhead + len(system)/bytesPerToken
 }
 
-// sharedOf is how many tokens of a synthetic text were in one before.
+// sharedOf returns how many tokens of a synthetic text were in one before.
 func (s *synthetic) sharedOf(seen *prefixes, a ask, tokens float64) float64 {
 	words := max(1, s.wordsOf(tokens))
 	perWord := s.Tokens.perWord()
@@ -152,7 +152,7 @@ type prefixes struct {
 	seed maphash.Seed
 }
 
-// blocks is how many of these words stood in the same leading blocks before.
+// blocks returns how many of these words stood in the same leading blocks before.
 func (p *prefixes) blocks(names []uint32, size, words int) (shared int) {
 	var h maphash.Hash
 	h.SetSeed(p.seed)
@@ -175,7 +175,7 @@ func (p *prefixes) blocks(names []uint32, size, words int) (shared int) {
 // compared is the length of the steps in which given prompts are compared.
 const compared = 32 // bytes
 
-// given is the length of a given prompt, and of what it has in common with the
+// given returns the length of a given prompt, and of what it has in common with the
 // beginning of one before, both in tokens of bytesPerToken.
 func (p *prefixes) given(prompt load.Prompt) (total, shared float64) {
 	var h maphash.Hash

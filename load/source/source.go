@@ -151,7 +151,7 @@ func (c Config) source() (load.Source, error) {
 	return newClosed(c), nil
 }
 
-// warmup is the load before the measured one.
+// warmup returns the load before the measured one.
 func (c Config) warmup() Config {
 	if c.Pace != nil {
 		c.Concurrency = max(cmp.Or(c.WarmupSlots, warmupSlots), c.Shard.Of)
@@ -212,7 +212,7 @@ func (c *Config) check() error {
 	return c.Prompts.check(c.Needed())
 }
 
-// Needed is how many prompts the load takes, the warm-up included, or -1 if
+// Needed returns how many prompts the load takes, the warm-up included, or -1 if
 // only time bounds it. Of given prompts a conversation takes one. The schedule of
 // an open loop is counted when it has been made: what Needed says of one that
 // time alone bounds is its warm-up.
@@ -295,7 +295,7 @@ func (s Shard) check() error {
 	return fmt.Errorf("shard %d of %d does not exist: they are numbered from 0", s.Index, s.Of)
 }
 
-// Part is this shard's share of n.
+// Part returns this shard's share of n.
 func (s Shard) Part(n int) int {
 	of := max(1, s.Of)
 	if n > math.MaxInt-of {
@@ -304,7 +304,7 @@ func (s Shard) Part(n int) int {
 	return (n + of - 1 - s.Index) / of
 }
 
-// id is the number in the whole load of this shard's nth.
+// id returns the number in the whole load of this shard's nth.
 func (s Shard) id(n int) int { return n*max(1, s.Of) + s.Index }
 
 // Check returns the error of New for any phase, in a time that does not grow with

@@ -96,7 +96,7 @@ func (s *synthetic) writePrefix(b *strings.Builder, n, words int) int {
 	return own
 }
 
-// group is which prefix prompt n has: all by turns, the first by the seed.
+// group returns which prefix prompt n has: all by turns, the first by the seed.
 func (s *synthetic) group(n int) uint64 {
 	of := uint64(max(1, s.PrefixGroups))
 	return (s.common[0]%of + uint64(n)) % of

@@ -36,7 +36,7 @@ type Overhead struct {
 	Turn  int // more for each answer and message that follow; result.Unknown where that differs
 }
 
-// Of is the overhead of a prompt of so many turns, answers included, or
+// Of returns the overhead of a prompt of so many turns, answers included, or
 // result.Unknown.
 func (o Overhead) Of(turns int) int {
 	if turns > 1 && o.Turn == result.Unknown {
@@ -45,7 +45,7 @@ func (o Overhead) Of(turns int) int {
 	return o.First + max(0, turns-1)/2*o.Turn
 }
 
-// perWord is how many tokens a word is.
+// perWord returns how many tokens a word is.
 func (t *Tokens) perWord() float64 {
 	if t == nil || t.PerWord == 0 {
 		return 1
@@ -53,7 +53,7 @@ func (t *Tokens) perWord() float64 {
 	return t.PerWord
 }
 
-// target is what a server should count of a prompt whose text was made for so
+// target returns what a server should count of a prompt whose text was made for so
 // many tokens; without its own overhead where that is not known.
 func (t *Tokens) target(p *load.Prompt, tokens float64) int {
 	n := max(1, int(math.Round(tokens)))
@@ -127,7 +127,7 @@ func (w *scribe) write(b *strings.Builder, id uint64, words int) {
 	}
 }
 
-// text is what write writes.
+// text returns what write writes.
 func (w *scribe) text(id uint64, words int) string {
 	var b strings.Builder
 	b.Grow(8 * words)
@@ -138,7 +138,7 @@ func (w *scribe) text(id uint64, words int) string {
 // rng returns a stream of its own for each id, for the words of its text.
 func (w *scribe) rng(id uint64) *chance.Rand { return stream(w.key, w.lo, id) }
 
-// chance is that of what the cells of one load have in common: lengths, and which
+// chance returns that of what the cells of one load have in common: lengths, and which
 // request has what.
 func (w *scribe) chance(id uint64) *chance.Rand { return stream(w.common[0], w.common[1], id) }
 

@@ -39,7 +39,7 @@ var vocabulary = [256]string{
 	"sharp", "soft", "hard", "deep", "wide", "narrow", "round", "flat",
 }
 
-// Vocabulary is the words that synthetic prompts are made of if nothing is
+// Vocabulary returns the words that synthetic prompts are made of if nothing is
 // known of the server's tokenizer, and from which those are chosen that are one
 // of its tokens.
 func Vocabulary() []string { return slices.Clone(vocabulary[:]) }

@@ -42,7 +42,7 @@ func parse(segments ...string) ([]event, error) {
 
 var lineEnd = regexp.MustCompile(`\r\n|\n|\r`)
 
-// reference is the standard's algorithm over the whole stream at once, with
+// reference returns the standard's algorithm over the whole stream at once, with
 // our departures from it, written to be obviously right.
 func reference(stream string) []event {
 	stream = strings.TrimPrefix(stream, "\ufeff")

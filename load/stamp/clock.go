@@ -56,7 +56,7 @@ func (c *Clock) look() (mono time.Duration, wall int64, slack time.Duration) {
 	return mono, wall, slack
 }
 
-// Now is the offset of this moment, by the monotonic clock alone.
+// Now returns the offset of this moment, by the monotonic clock alone.
 func (c *Clock) Now() time.Duration { return c.anchor.Since() }
 
 // Check samples the wall clock again: stamps that are turned from now on use
@@ -78,12 +78,12 @@ func (c *Clock) Check() {
 	c.offset.Store(offset)
 }
 
-// At is the offset of a moment of the wall clock, in nanoseconds since 1970.
+// At returns the offset of a moment of the wall clock, in nanoseconds since 1970.
 func (c *Clock) At(realtimeNS int64) time.Duration {
 	return time.Duration(realtimeNS - c.offset.Load())
 }
 
-// Steps are the jumps that were seen so far.
+// Steps returns the jumps that were seen so far.
 func (c *Clock) Steps() []load.ClockStep {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -66,7 +66,7 @@ func Wrap(c net.Conn, clock *Clock) *Conn {
 	return w
 }
 
-// Last is the last read that brought bytes.
+// Last returns the last read that brought bytes.
 func (c *Conn) Last() Reading {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -110,7 +110,7 @@ func (c *Conn) Read(b []byte) (int, error) {
 	return c.n, nil
 }
 
-// receive is what the runtime's poller calls: first at once, and then whenever
+// receive is called by the runtime's poller: first at once, and then whenever
 // there may be something.
 func (c *Conn) receive(fd uintptr) bool {
 	var oob [ControlSize]byte // here, where memory is warm

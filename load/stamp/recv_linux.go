@@ -70,7 +70,7 @@ func stampOf(oob []byte) int64 {
 	return 0
 }
 
-// TCP is the round trip of a connection as TCP estimates it, and how many
+// TCP returns the round trip of a connection as TCP estimates it, and how many
 // segments it had to send again.
 func TCP(fd int) (rtt time.Duration, retransmits int, ok bool) {
 	info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)

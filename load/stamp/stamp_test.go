@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// pair is a connection over loopback.
+// pair returns a connection over loopback.
 func pair(tb testing.TB) (client, server net.Conn) {
 	tb.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -42,7 +42,7 @@ func pair(tb testing.TB) (client, server net.Conn) {
 	return client, server
 }
 
-// stamped says whether this system has stamps, and has the kernel give them.
+// stamped reports whether this system has stamps, and has the kernel give them.
 func stamped(t *testing.T) bool {
 	t.Helper()
 	t.Cleanup(Keep(t.Context()))

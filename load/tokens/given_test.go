@@ -125,7 +125,7 @@ func TestRefine(t *testing.T) {
 	}
 }
 
-// warmed is a warm-up of prompts made by what was learned.
+// warmed returns a warm-up of prompts made by what was learned.
 func warmed(t *testing.T, e *engine, l Learned) (sent []Sent) {
 	t.Helper()
 	src, err := source.New(source.Config{

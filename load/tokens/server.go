@@ -63,7 +63,7 @@ func (l *Learner) byUsage(s shape) counter {
 	}, l.atOnce()}
 }
 
-// tokenize is the count of the engine's tokenizer.
+// tokenize returns the count of the engine's tokenizer.
 func (l *Learner) tokenize(ctx context.Context, post Post, text string) (int, error) {
 	field := l.server.Field
 	if field == "" {
@@ -95,7 +95,7 @@ func (l *Learner) may(ctx context.Context, asked *atomic.Int64, most int64) erro
 	return nil
 }
 
-// atOnce is how many questions may be under way at a time.
+// atOnce returns how many questions may be under way at a time.
 func (l *Learner) atOnce() int {
 	if l.server.Given {
 		return 1
@@ -148,7 +148,7 @@ func newShape(post Post, c wire.Config) (shape, error) {
 // errNoUsage is a server that does not say how long a prompt was.
 var errNoUsage = errors.New("no usage.prompt_tokens in the answer")
 
-// usage is the length of a prompt as the server counts it, told by an answer of
+// usage returns the length of a prompt as the server counts it, told by an answer of
 // one token.
 func (l *Learner) usage(ctx context.Context, s shape, p load.Prompt) (int, error) {
 	if err := l.may(ctx, &l.shorts, MaxShort); err != nil {

@@ -130,7 +130,7 @@ func (l *Learner) computed(ctx context.Context, s shape) (*vocabulary, *source.O
 	return v, nil, err
 }
 
-// words is what the vocabulary alone says.
+// words returns what the vocabulary alone says.
 func (l *Learner) words() Learned {
 	v := l.vocab
 	return Learned{
@@ -204,7 +204,7 @@ func (l *Learner) overhead(ctx context.Context, s shape, system string) (o sourc
 	return o, off, nil
 }
 
-// beside is what the server counts of prompts beyond their words.
+// beside returns what the server counts of prompts beyond their words.
 func (l *Learner) beside(ctx context.Context, s shape, system string, lengths [][]int) ([]int, error) {
 	r := chance.New(5, uint64(len(lengths)))
 	prompts := make([]load.Prompt, len(lengths))

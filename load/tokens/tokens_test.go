@@ -59,7 +59,7 @@ func (e *engine) count(text string) int {
 	return n
 }
 
-// prompt is what the engine makes of a request.
+// prompt returns what the engine makes of a request.
 func (e *engine) prompt(system string, turns []string) int {
 	n := e.bos + 3 // and what opens the answer
 	if system != "" {

@@ -179,7 +179,7 @@ func unmerged(ctx context.Context, fits fitter, words []string, enough int) ([]s
 	return those(ctx, fits, words, lists)
 }
 
-// additive says whether whole texts have as many tokens as words.
+// additive reports whether whole texts have as many tokens as words.
 func additive(ctx context.Context, count counter, v *vocabulary, beside, longest int) (bool, error) {
 	r := chance.New(1, 2)
 	var texts []string
@@ -199,7 +199,7 @@ func additive(ctx context.Context, count counter, v *vocabulary, beside, longest
 	return true, nil
 }
 
-// text is a text of so many words drawn from v.
+// text returns a text of so many words drawn from v.
 func (v *vocabulary) text(r *chance.Rand, words int) string {
 	list := make([]string, words)
 	for i := range list {
@@ -232,7 +232,7 @@ func fit(ctx context.Context, count counter, candidates []string, longest int) (
 	return v, nil
 }
 
-// fitted is how many tokens a word is, and how many a text has beside its words,
+// fitted returns how many tokens a word is, and how many a text has beside its words,
 // by least squares over texts of xs words and so many tokens. spread is the
 // standard deviation of a text of 100 tokens, as a share.
 func fitted(xs []float64, counts []int) (perWord, beside, spread float64) {
@@ -254,7 +254,7 @@ func fitted(xs []float64, counts []int) (perWord, beside, spread float64) {
 	return perWord, beside, math.Sqrt(squares/float64(len(xs))*100/perWord) / 100
 }
 
-// line is the line of least squares through points.
+// line returns the line of least squares through points.
 func line(xs, ys []float64) (slope, at float64) {
 	var mx, my float64
 	for i := range xs {

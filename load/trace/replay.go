@@ -39,7 +39,7 @@ func (p Replay) Check() error {
 	return nil
 }
 
-// Length is how long it sends.
+// Length returns how long it sends.
 func (p Replay) Length() time.Duration {
 	if len(p.Rows) == 0 {
 		return 0
@@ -47,7 +47,7 @@ func (p Replay) Length() time.Duration {
 	return p.at(len(p.Rows)-1) + 1
 }
 
-// Count is how many requests it makes. An end is not looked at: the rows are the
+// Count returns how many requests it makes. An end is not looked at: the rows are the
 // most that there can be.
 func (p Replay) Count(time.Duration) (n float64, exact bool) { return float64(len(p.Rows)), true }
 
@@ -63,7 +63,7 @@ func (p Replay) Due(*chance.Rand) func() (time.Duration, bool) {
 	}
 }
 
-// at is when row i is due.
+// at returns when row i is due.
 func (p Replay) at(i int) time.Duration {
 	at := p.Rows[i].At
 	if p.Speed == 0 || p.Speed == 1 {
@@ -72,7 +72,7 @@ func (p Replay) at(i int) time.Duration {
 	return time.Duration(math.Round(float64(at) / p.Speed))
 }
 
-// Mean is the mean lengths of the requests; 0 if the trace has none.
+// Mean returns the mean lengths of the requests; 0 if the trace has none.
 func (p Replay) Mean() (input, output int) {
 	n := 0
 	for _, r := range p.Rows {

@@ -54,7 +54,7 @@ const (
 	BurstGPT Format = "burstgpt"
 )
 
-// Lengths says whether the format has the lengths of inputs and outputs.
+// Lengths reports whether the format has the lengths of inputs and outputs.
 func (f Format) Lengths() bool { return f != Timestamps }
 
 // A Row is one request.

@@ -79,7 +79,7 @@ func (s *Answer) Begin(r *result.Request, wantUsage, keep bool) {
 	}
 }
 
-// Enough says that what follows is of no interest: the stream has said that it
+// Enough reports whether what follows is of no interest: the stream has said that it
 // is complete, or it has failed.
 func (s *Answer) Enough() bool { return s.enough }
 
@@ -91,10 +91,10 @@ func (s *Answer) late() bool {
 	return s.done && s.fault.class == "" && s.wantUsage && !s.usage
 }
 
-// Tokens is how many chunks with a token have come.
+// Tokens returns how many chunks with a token have come.
 func (s *Answer) Tokens() int { return s.tokens }
 
-// Chunks is how many chunks have come.
+// Chunks returns how many chunks have come.
 func (s *Answer) Chunks() int { return len(s.r.ChunkUS) }
 
 // Event takes in one event whose last byte came with the read m.
@@ -275,7 +275,7 @@ func (s *Answer) grown(c *chunk) int {
 	return tokens
 }
 
-// lastMicro is what the next chunk's time is counted from.
+// lastMicro returns what the next chunk's time is counted from.
 func (s *Answer) lastMicro() int64 {
 	if len(s.r.ChunkUS) == 0 {
 		return s.r.Sent.Microseconds()
@@ -356,7 +356,7 @@ func (s *Answer) NotStream(media string, body []byte, at time.Duration) {
 	s.Fail(result.ErrProtocol, fmt.Sprintf("the answer is %s and no event stream: %.80q", media, body), at)
 }
 
-// complete says that everything has come that makes a success: a finish_reason
+// complete reports whether everything has come that makes a success: a finish_reason
 // of every choice, and proof that nothing follows. That is the usage that was
 // asked for, or [DONE] of a server that counts no tokens.
 func (s *Answer) complete() bool {
@@ -469,7 +469,7 @@ func NoAnswer(r *result.Request, cause, err error, at time.Duration) {
 	}
 }
 
-// Unsent is the record of a job before anything was sent, which is also what is
+// Unsent returns the record of a job before anything was sent, which is also what is
 // recorded if that never happens.
 func Unsent(j *load.Job, scheduled time.Duration) result.Request {
 	return result.Request{

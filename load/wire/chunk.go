@@ -57,7 +57,7 @@ func decodeOf(data []byte, most int) (chunk, error) {
 	return decode(data)
 }
 
-// decode is the definition of what an event means.
+// decode returns the definition of what an event means.
 func decode(data []byte) (chunk, error) {
 	c := chunk{count: noUsage}
 	d := json.NewDecoder(bytes.NewReader(data))
@@ -238,7 +238,7 @@ func oneText(v map[string]any, names ...string) string {
 	return ""
 }
 
-// textOf is the text of an event or an answer: what a conversation goes on
+// textOf returns the text of an event or an answer: what a conversation goes on
 // with. Reasoning and tool calls are not part of it.
 func textOf(data []byte) string {
 	type content struct {

@@ -219,7 +219,7 @@ func messages(p *load.Prompt) []message {
 	return m
 }
 
-// text is a prompt for an API that has no messages.
+// text returns a prompt for an API that has no messages.
 func text(p *load.Prompt) string {
 	parts := p.Turns
 	if p.System != "" {
@@ -287,7 +287,7 @@ func (c *Config) Prepare() (*url.URL, *Encoder, error) {
 	return u, e, nil
 }
 
-// Accept is the media type that answers are to have.
+// Accept returns the media type that answers are to have.
 func (c *Config) Accept() string {
 	if c.Stream {
 		return "text/event-stream"

@@ -21,7 +21,7 @@ var (
 	ErrTooLarge = errors.New("answer over its limit")
 )
 
-// ClassOfStatus is the class of a status other than 200.
+// ClassOfStatus returns the class of a status other than 200.
 func ClassOfStatus(code int) string {
 	switch {
 	case code == 401, code == 403:
@@ -38,7 +38,7 @@ func ClassOfStatus(code int) string {
 	return result.ErrHTTP
 }
 
-// ClassOfError is the class of an error of net/http, before the answer or
+// ClassOfError returns the class of an error of net/http, before the answer or
 // within it. net/http has no types for answers that are not HTTP.
 func ClassOfError(err error) string {
 	var connect *ConnectError
@@ -98,7 +98,7 @@ func Clip(s string) string {
 	return cut(s, maxErrorText) + "..."
 }
 
-// cut is the beginning of s, which is longer than n bytes: at most n, and no part
+// cut returns the beginning of s, which is longer than n bytes: at most n, and no part
 // of a character.
 func cut(s string, n int) string {
 	for !utf8.RuneStart(s[n]) {

@@ -39,7 +39,7 @@ const (
 	maxReason = 64
 )
 
-// limit is n for each token that a request asks for, at least floor and at most
+// limit returns n for each token that a request asks for, at least floor and at most
 // ceiling. Without max_tokens it is the ceiling.
 func limit(maxTokens, n, floor, ceiling int) int {
 	if maxTokens <= 0 || maxTokens > ceiling/n {
@@ -48,11 +48,11 @@ func limit(maxTokens, n, floor, ceiling int) int {
 	return min(ceiling, max(floor, n*maxTokens))
 }
 
-// MaxChunks is how many chunks an answer to a request of so many max_tokens may
+// MaxChunks returns how many chunks an answer to a request of so many max_tokens may
 // have; 0 tokens is a request without a bound.
 func MaxChunks(maxTokens int) int { return limit(maxTokens, chunksPerToken, minChunks, maxChunks) }
 
-// ResponseLimit is how many bytes an answer to a request of so many max_tokens
+// ResponseLimit returns how many bytes an answer to a request of so many max_tokens
 // may have; 0 tokens is a request without a bound.
 func (c *Config) ResponseLimit(maxTokens int) int64 {
 	most := int(c.MaxResponse)
@@ -67,13 +67,13 @@ func maxValues(maxTokens int) int {
 	return limit(maxTokens, valuesPerToken, minValues, 16<<20)
 }
 
-// values is an upper bound of the JSON values in data: the signs that begin or
+// values returns an upper bound of the JSON values in data: the signs that begin or
 // separate them, those within texts included.
 func values(data []byte) int {
 	return bytes.Count(data, []byte(",")) + bytes.Count(data, []byte("[")) + bytes.Count(data, []byte("{")) + 1
 }
 
-// reason is a finish_reason that is kept with the request.
+// reason returns a finish_reason that is kept with the request.
 func reason(s string) string {
 	if len(s) <= maxReason {
 		return s

@@ -20,10 +20,10 @@ import (
 // the connection open loses it.
 const TailTimeout = 250 * time.Millisecond
 
-// DeadlineError is why a request ended that took longer than d.
+// DeadlineError returns why a request ended that took longer than d.
 func DeadlineError(d time.Duration) error { return fmt.Errorf("%w (%s)", ErrDeadline, d) }
 
-// PlannedError is why a request ended that was to be given up after d.
+// PlannedError returns why a request ended that was to be given up after d.
 func PlannedError(d time.Duration) error { return fmt.Errorf("%w, after %s", ErrPlanned, d) }
 
 // Lists readies q's lists of chunks for an answer. They begin small and then
@@ -213,7 +213,7 @@ func (v *Receiver) events(ctx context.Context, cancel context.CancelCauseFunc, b
 	}
 }
 
-// mark is that of the bytes that were just read. Where they came over more than
+// mark returns that of the bytes that were just read. Where they came over more than
 // one read, what came with an earlier one came after the last that is known.
 func (v *Receiver) mark(last Mark) Mark {
 	m := v.Mark()

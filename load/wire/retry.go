@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// RetryAfter is the wait that an answer asks for by its Retry-After, in either form
+// RetryAfter returns the wait that an answer asks for by its Retry-After, in either form
 // of RFC 9110, section 10.2.3: seconds, or a date. A date is relative to the
 // answer's own Date, so that a server's clock may be wrong, or to now if it has
 // none. It is 0 if the header is missing, past or malformed.

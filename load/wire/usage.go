@@ -83,7 +83,7 @@ func at(object map[string]any, path []string) any {
 	return object[path[len(path)-1]]
 }
 
-// tokens is a count: a whole number from 0 on, as a float too; else Unknown.
+// tokens returns a count: a whole number from 0 on, as a float too; else Unknown.
 func tokens(v any) int {
 	n, ok := v.(json.Number)
 	if !ok {
@@ -121,6 +121,6 @@ func (u *usage) output(chunks int) (n int, ok bool) {
 	return n, chunks <= most(n)
 }
 
-// most is how many chunks with text so many tokens may come in: a call of a tool is more
+// most returns how many chunks with text so many tokens may come in: a call of a tool is more
 // chunks than tokens by some.
 func most(tokens int) int { return tokens + tokens/10 + 3 }

@@ -12,7 +12,7 @@ import (
 	"sweep.dev/sweep/result"
 )
 
-// event is one of a stream: a chunk of a choice, with what else stands in it.
+// event returns one of a stream: a chunk of a choice, with what else stands in it.
 func event(choice, rest string) string {
 	return fmt.Sprintf(`data: {"choices":[{"index":0,%s}]%s}`+"\n\n", choice, rest)
 }
@@ -65,7 +65,7 @@ func TestAnswer_usages(t *testing.T) {
 	}
 }
 
-// whole is the answer of a stream that ended, perhaps within an event.
+// whole returns the answer of a stream that ended, perhaps within an event.
 func whole(stream string) result.Request {
 	r, s := replay()
 	r.Status, r.Error, r.ErrorClass, r.End = "", "", "", result.Never

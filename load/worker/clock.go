@@ -32,7 +32,7 @@ func (l *look) offset() offset {
 	}
 }
 
-// tightest is the offset of the fastest round trip of several.
+// tightest returns the offset of the fastest round trip of several.
 func tightest(looks []look) offset {
 	best := looks[0]
 	for _, l := range looks[1:] {

@@ -123,7 +123,7 @@ func pass(to net.Conn, from io.Reader) {
 	to.Close()
 }
 
-// hostPort is where the server of a URL listens.
+// hostPort returns where the server of a URL listens.
 func hostPort(base string) string {
 	u, err := url.Parse(base)
 	if err != nil {

@@ -272,7 +272,7 @@ func (r *joint) progress() (sum load.Progress) {
 
 func (r *joint) failed() bool { return slices.ContainsFunc(r.parts, (*part).failed) }
 
-// err is that of the clients that live and could not do what they were asked.
+// err returns that of the clients that live and could not do what they were asked.
 func (r *joint) err() error {
 	var errs []error
 	for _, p := range r.parts {
@@ -374,7 +374,7 @@ func (p *part) stream(ctx context.Context, ready func()) error {
 	}
 }
 
-// order is the client's part of the load.
+// order returns the client's part of the load.
 func (p *part) order() (order, error) {
 	r, i := p.joint, p.peer.index
 	c := shard.Of(r.load.Source, i, len(r.parts))
@@ -428,7 +428,7 @@ func (p *part) complete() error {
 	return nil
 }
 
-// health is what all clients know of themselves.
+// health returns what all clients know of themselves.
 func (r *joint) health() load.Health {
 	var all []load.Health
 	var about []registered
@@ -453,7 +453,7 @@ func (r *joint) health() load.Health {
 	return h
 }
 
-// together is what several clients know, as one: sums of what they counted, and the worst
+// together returns what several clients know, as one: sums of what they counted, and the worst
 // of the rest. Clients that share a machine have its CPUs together.
 func together(all []load.Health, shared bool) (h load.Health) {
 	kernel, user := 0, 0

@@ -52,7 +52,7 @@ func newPeer(a Address, index int) *peer {
 
 func (c *peer) close() { c.http.CloseIdleConnections() }
 
-// request is one of the control port's. A body of nil is none.
+// request returns one of the control port's. A body of nil is none.
 func (c *peer) request(ctx context.Context, method, path string, body any) (*http.Response, error) {
 	var in io.Reader
 	if body != nil {
@@ -96,7 +96,7 @@ func (c *peer) ask(ctx context.Context, method, path string, body, to any) error
 	return json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(to)
 }
 
-// lost is why a client is lost, of an error of talking to it.
+// lost returns why a client is lost, of an error of talking to it.
 func (c *peer) lost(err error) string {
 	if c.Gone != nil {
 		if how := c.Gone(); how != "" {

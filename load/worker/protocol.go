@@ -70,7 +70,7 @@ func NewTarget(c wire.Config, client string) (Target, error) {
 	return t, nil
 }
 
-// config is what the driver is made of.
+// config returns what the driver is made of.
 func (t *Target) config() wire.Config {
 	c := t.Wire
 	c.Body = make(map[string]any, len(t.Body))
@@ -119,7 +119,7 @@ type order struct {
 // none is an order for no request at all.
 const none = -1
 
-// newOrder is an order for a client's part of a load.
+// newOrder returns an order for a client's part of a load.
 func newOrder(c source.Config) (order, error) {
 	o := order{Source: c}
 	switch p := c.Pace.(type) {
@@ -135,7 +135,7 @@ func newOrder(c source.Config) (order, error) {
 	return o, nil
 }
 
-// load is the client's part of the load.
+// load returns the client's part of the load.
 func (o *order) load() source.Config {
 	c := o.Source
 	switch {
@@ -242,7 +242,7 @@ func readFrame(r *bufio.Reader, sum io.Writer) (*frame, error) {
 	return f, nil
 }
 
-// sameHost says whether all clients share a machine.
+// sameHost reports whether all clients share a machine.
 func sameHost(all []registered) bool {
 	return !slices.ContainsFunc(all, func(r registered) bool { return r.Host != all[0].Host })
 }

@@ -160,7 +160,7 @@ func (n *run) Record(q result.Request) {
 	}
 }
 
-// size is about the memory of a record.
+// size returns about the memory of a record.
 func size(q *result.Request) int {
 	return int(unsafe.Sizeof(*q)) + 4*(len(q.ChunkUS)+len(q.ChunkTokens)) + len(q.Error)
 }

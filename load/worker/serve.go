@@ -40,7 +40,7 @@ type Config struct {
 // errLease is why a client ends that nobody asks anything.
 var errLease = errors.New("the coordinator has not asked anything for the lease of this client")
 
-// Serve is a client: it answers its coordinator on ln until ctx is done or the lease is
+// Serve runs a client: it answers its coordinator on ln until ctx is done or the lease is
 // over. It closes ln, and when it returns nothing of it runs any more. The error is nil if
 // ctx was done.
 func Serve(ctx context.Context, ln net.Listener, c Config) error {
@@ -246,7 +246,7 @@ func (s *server) run(w http.ResponseWriter, r *http.Request) {
 	n.main(ctx, w)
 }
 
-// of is the run of a number; nil, with an answer, if there is none.
+// of returns the run of a number; nil, with an answer, if there is none.
 func (s *server) of(w http.ResponseWriter, number int) *run {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -285,7 +285,7 @@ func (s *server) stop(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Main is the program of a client: it listens on an address, says it on out in one line
+// Main runs the program of a client: it listens on an address, says it on out in one line
 // (a URL), and serves. A token of "" is read from the first line of in, and the end of in
 // is then the end of the coordinator.
 func Main(ctx context.Context, in io.Reader, out io.Writer, listen, token string) error {

@@ -44,7 +44,7 @@ type Entry struct {
 	Run string `json:"run,omitempty"`
 }
 
-// run is the name of the run directory that a file is in, "" for a history.
+// run returns the name of the run directory that a file is in, "" for a history.
 func (e Entry) run() string {
 	rest, ok := strings.CutPrefix(e.Path, RunsFolder+"/")
 	if !ok {
@@ -54,7 +54,7 @@ func (e Entry) run() string {
 	return name
 }
 
-// journal says whether the file is what makes a folder a run. It is taken last.
+// journal reports whether the file is what makes a folder a run. It is taken last.
 func (e Entry) journal() bool { return path.Base(e.Path) == layout.Journal }
 
 // check refuses what no volume of nights has, and every path that leads elsewhere.
@@ -73,10 +73,10 @@ func (e Entry) check() error {
 	return nil
 }
 
-// isHistory says whether a file at the top of the volume is a history of nights.
+// isHistory reports whether a file at the top of the volume is a history of nights.
 func isHistory(name string) bool { return strings.HasSuffix(name, ".jsonl") && !hidden(name) }
 
-// hidden is what is of one machine alone, or unfinished.
+// hidden reports whether a file is of one machine alone, or unfinished.
 func hidden(name string) bool {
 	return strings.HasPrefix(name, ".") || name == layout.Lock || name == layout.Progress || strings.HasSuffix(name, partial)
 }

@@ -92,7 +92,7 @@ func (v *volume) write(t *testing.T, path, text string) {
 	}
 }
 
-// nights is a volume with two runs and much that is not fetched.
+// nights returns a volume with two runs and much that is not fetched.
 func nights(t *testing.T) *volume {
 	t.Helper()
 	v := &volume{dir: t.TempDir()}
@@ -123,7 +123,7 @@ func nights(t *testing.T) *volume {
 
 func options(t *testing.T) Options { return Options{MaxBytes: 1 << 30, Say: t.Logf} }
 
-// tree is every file below a folder.
+// tree returns every file below a folder.
 func tree(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}

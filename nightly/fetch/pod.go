@@ -41,7 +41,7 @@ const (
 //go:embed role.yaml
 var role string
 
-// RoleYAML is the Role, as a manifest, that a fetch from this namespace needs.
+// RoleYAML returns the Role, as a manifest, that a fetch from this namespace needs.
 func RoleYAML(namespace string) string { return strings.ReplaceAll(role, "NAMESPACE", namespace) }
 
 // A Source is the volume of some nights.
@@ -119,7 +119,7 @@ func (s Source) jobs() string {
 	return "/apis/batch/v1/namespaces/" + url.PathEscape(s.Namespace) + "/jobs"
 }
 
-// manifest is the Job of the pod.
+// manifest returns the Job of the pod.
 func (s Source) manifest(name string, cron template) map[string]any {
 	of := cron.Spec.JobTemplate.Spec.Template.Spec
 	image, policy := s.Image, ""

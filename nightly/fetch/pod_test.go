@@ -21,7 +21,7 @@ const (
 	podsPath = "/api/v1/namespaces/ns/pods"
 )
 
-// volumeOf is a cluster with a CronJob, whose Jobs get a pod in a state, and lose it when
+// volumeOf returns a cluster with a CronJob, whose Jobs get a pod in a state, and lose it when
 // they are deleted unless it stays.
 func volumeOf(t *testing.T, state string, stays bool) (*kubetest.Server, Source) {
 	t.Helper()
@@ -64,7 +64,7 @@ func has(f *kubetest.Server, path string) bool {
 	return slices.Contains(f.Paths(), path)
 }
 
-// left are the Jobs and pods that there are.
+// left returns the Jobs and pods that there are.
 func left(f *kubetest.Server) (paths []string) {
 	for _, p := range f.Paths() {
 		if strings.HasPrefix(p, jobsPath) || strings.HasPrefix(p, podsPath) {

@@ -171,7 +171,7 @@ func (p *puller) list(ctx context.Context) ([]Entry, error) {
 	return nil, errors.New("list of files: it has no end")
 }
 
-// piped is what a function writes. end ends the function and waits for that.
+// piped returns what a function writes. end ends the function and waits for that.
 func piped(ctx context.Context, write func(context.Context, io.Writer) error) (r io.Reader, end func()) {
 	ctx, stop := context.WithCancel(ctx)
 	reader, w := io.Pipe()
@@ -200,7 +200,7 @@ func (p *puller) same(e Entry) error {
 	return err
 }
 
-// here says whether a file has what an entry says.
+// here reports whether a file has what an entry says.
 func (p *puller) here(name string, e Entry) (bool, error) {
 	f, err := p.root.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -217,7 +217,7 @@ func (p *puller) here(name string, e Entry) (bool, error) {
 	return err == nil && sum == e.SHA256, err
 }
 
-// begun is how much of a file was sent before a stream broke.
+// begun returns how much of a file was sent before a stream broke.
 func (p *puller) begun(e Entry) int64 {
 	info, err := p.root.Lstat(e.Path + partial)
 	if err != nil || !info.Mode().IsRegular() || info.Size() > e.Size {

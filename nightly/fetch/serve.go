@@ -98,7 +98,7 @@ func listed(root *os.Root, at string, e fs.DirEntry, enc *json.Encoder) error {
 // maxFirst bounds the first line of a journal, in bytes.
 const maxFirst = 1 << 20
 
-// firstLine is the digest of the first line of a journal, which is read from its begin
+// firstLine returns the digest of the first line of a journal, which is read from its begin
 // again afterwards.
 func firstLine(f io.ReadSeeker) (string, error) {
 	text, err := bufio.NewReader(io.LimitReader(f, maxFirst)).ReadBytes('\n')

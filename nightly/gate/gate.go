@@ -91,13 +91,13 @@ type Verdict struct {
 	First int
 }
 
-// Level is the chance of a quiet night on the worse side of its band, in a plan of so
+// Level returns the chance of a quiet night on the worse side of its band, in a plan of so
 // many series. A false alarm takes two of them running, so it falls with the root.
 func Level(series int) float64 {
 	return min(levelMost, levelAt*math.Sqrt(levelOf/float64(max(1, series))))
 }
 
-// Replay is the verdict of every night of each series, as the gate gave it that night.
+// Replay returns the verdict of every night of each series, as the gate gave it that night.
 func Replay(all []Series, rule Rule) [][]Verdict {
 	out := make([][]Verdict, len(all))
 	tracks := make([]track, len(all))
@@ -128,7 +128,7 @@ type judge struct {
 	odd   map[int]float64
 }
 
-// factors are how many standard deviations a quiet night is off, and one that is a
+// factors returns how many standard deviations a quiet night is off, and one that is a
 // regression by itself.
 func (j *judge) factors(df float64) (quiet, alone float64) {
 	f, ok := j.known[df]
@@ -214,7 +214,7 @@ func (k *track) begin(values []float64) {
 	k.open, k.apart = "", nil
 }
 
-// here are the good nights of the present level.
+// here returns the good nights of the present level.
 func (k *track) here() (values []float64) {
 	for _, n := range k.good {
 		if n.level == k.level {
@@ -224,7 +224,7 @@ func (k *track) here() (values []float64) {
 	return values
 }
 
-// spread is the variance of the good nights around their levels, as a share of those.
+// spread returns the variance of the good nights around their levels, as a share of those.
 func (k *track) spread() (variance, df float64) {
 	for from := 0; from < len(k.good); {
 		to := from
@@ -248,7 +248,7 @@ func (k *track) spread() (variance, df float64) {
 	return variance / df, df
 }
 
-// judge is the verdict of night t, which becomes a part of the track.
+// judge returns the verdict of night t, which becomes a part of the track.
 func (j *judge) judge(k *track, s *Series, t int, p prior) Verdict {
 	unknown := math.NaN()
 	v := Verdict{State: Missing, Value: s.Values[t], Nights: len(k.good), Center: unknown, Low: unknown, High: unknown, Change: unknown, SD: unknown, Least: unknown, First: t}
@@ -312,7 +312,7 @@ func (j *judge) judge(k *track, s *Series, t int, p prior) Verdict {
 	return v
 }
 
-// worse is by how much a value is worse than another.
+// worse returns by how much a value is worse than another.
 func (s *Series) worse(value, than float64) float64 {
 	if s.Less {
 		return value - than
@@ -320,7 +320,7 @@ func (s *Series) worse(value, than float64) float64 {
 	return than - value
 }
 
-// again is what a night came to when it was measured a second time; NaN if it was not.
+// again returns what a night came to when it was measured a second time; NaN if it was not.
 func (s *Series) again(t int) float64 {
 	if t >= len(s.Again) {
 		return math.NaN()

@@ -11,7 +11,7 @@ import (
 	"sweep.dev/sweep/nightly/gate"
 )
 
-// quiet are nights that scatter by about 1 % around 100.
+// quiet returns nights that scatter by about 1 % around 100.
 func quiet(n int) []float64 {
 	var values []float64
 	for i := range n {
@@ -20,7 +20,7 @@ func quiet(n int) []float64 {
 	return values
 }
 
-// states are the verdicts of the nights after the first n.
+// states returns the verdicts of the nights after the first n.
 func states(s gate.Series, rule gate.Rule, n int) string {
 	var list []string
 	for _, v := range gate.Replay([]gate.Series{s}, rule)[0][n:] {
@@ -245,7 +245,7 @@ func TestReplay_again(t *testing.T) {
 	}
 }
 
-// lastOf is the verdict of the last night of the first series.
+// lastOf returns the verdict of the last night of the first series.
 func lastOf(all []gate.Series) gate.Verdict {
 	nights := gate.Replay(all, gate.Rule{})[0]
 	return nights[len(nights)-1]

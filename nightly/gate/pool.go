@@ -6,7 +6,7 @@ import "math"
 // knowledge is worth.
 type prior struct{ variance, df float64 }
 
-// shrink is a variance between what was seen and what was known.
+// shrink returns a variance between what was seen and what was known.
 func (p prior) shrink(variance, df float64) (float64, float64) {
 	if p.df+df == 0 {
 		return 0, 1
@@ -19,7 +19,7 @@ const (
 	poolMost = 40 // degrees of freedom that a group is worth, at most
 )
 
-// pool is what each group of series says of the variance of one of them.
+// pool returns what each group of series says of the variance of one of them.
 //
 // If the true variances scatter with the relative variance r, those seen with d degrees
 // of freedom scatter with 2/d + r (1 + 2/d). Variances that are scaled inverse

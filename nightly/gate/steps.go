@@ -22,7 +22,7 @@ type Step struct {
 	After  float64 // mean of the nights from this one until the next step
 }
 
-// Steps are the nights with which the level of a series changed, oldest first: binary
+// Steps returns the nights with which the level of a series changed, oldest first: binary
 // segmentation (Scott and Knott, Biometrics 30, 1974) by the largest two-sample t, which
 // is held against that of 999 random orders of the same nights. The orders are always
 // the same, so the answer is. NaN and infinities are left out; a step smaller than
@@ -72,7 +72,7 @@ func divide(part []float64, from int, random *rand.Rand, cuts []int) []int {
 	return divide(part[cut:], from+cut, random, cuts)
 }
 
-// largest is where a part divides best, with the square of its t; 0 if it is too short
+// largest returns where a part divides best, with the square of its t; 0 if it is too short
 // or of one value.
 func largest(part []float64) (cut int, square float64) {
 	n := float64(len(part))

@@ -8,7 +8,7 @@ import (
 	"sweep.dev/sweep/nightly/gate"
 )
 
-// scattered are nights around 100 with an sd of 1.5 %, and a step of so much from a night on.
+// scattered returns nights around 100 with an sd of 1.5 %, and a step of so much from a night on.
 func scattered(seed uint64, n, night int, step float64) []float64 {
 	random := rand.New(rand.NewPCG(seed, 7))
 	values := make([]float64, n)

@@ -17,7 +17,7 @@ import (
 	"sweep.dev/sweep/rundir/crcline"
 )
 
-// aNight is one of a run with some figures.
+// aNight returns one of a run with some figures.
 func aNight(run, cell string, day int, value float64) history.Night {
 	return history.Night{
 		Date: time.Date(2026, 1, day, 2, 0, 0, 0, time.UTC), Run: run, Plan: "p", Label: "concurrency 8",

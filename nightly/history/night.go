@@ -16,7 +16,7 @@ import (
 // loopback is the network_path of a server on the client's own machine.
 const loopback = "loopback"
 
-// Nights are the cells of a run that were measured in it, in the plan's order. A trial
+// Nights returns the cells of a run that were measured in it, in the plan's order. A trial
 // that was taken over from another run is none of this one.
 func Nights(run *report.Run) []Night {
 	rows := map[string][]result.Row{}
@@ -38,7 +38,7 @@ func Nights(run *report.Run) []Night {
 	return nights
 }
 
-// night is a cell by the rows of its trials.
+// night returns a cell by the rows of its trials.
 func night(rows []result.Row) Night {
 	valid := slices.DeleteFunc(slices.Clone(rows), func(r result.Row) bool { return r[col.Valid] != true })
 	standing := valid
@@ -69,7 +69,7 @@ func night(rows []result.Row) Night {
 	return n
 }
 
-// texts are the different values of a column of texts, sorted and joined by commas.
+// texts returns the different values of a column of texts, sorted and joined by commas.
 func texts(rows []result.Row, column string) string {
 	var list []string
 	for _, r := range rows {
@@ -81,7 +81,7 @@ func texts(rows []result.Row, column string) string {
 	return strings.Join(slices.Compact(list), ",")
 }
 
-// machine is the class of the machine that a row was measured on.
+// machine returns the class of the machine that a row was measured on.
 func machine(r result.Row) string {
 	text := func(column string) string { s, _ := r[column].(string); return s }
 	class := text(col.Backend) + " " + cmp.Or(text(col.GPU), "-")
@@ -96,7 +96,7 @@ func machine(r result.Row) string {
 	return class
 }
 
-// figure is a metric over rows.
+// figure returns a metric over rows.
 func figure(rows []result.Row, column string) Figure {
 	var f Figure
 	var values []float64
@@ -129,7 +129,7 @@ func figure(rows []result.Row, column string) Figure {
 	return f
 }
 
-// Value is a figure of a night as a number: infinity if a trial had no finite one, NaN
+// Value returns a figure of a night as a number: infinity if a trial had no finite one, NaN
 // if nothing valid was measured.
 func (n Night) Value(column string) float64 {
 	f, ok := n.Figures[column]
@@ -178,7 +178,7 @@ func (s Subject) Changed(now Subject, settings string) string {
 	return strings.Join(changes, ", ")
 }
 
-// name is what a version is of.
+// name returns what a version is of.
 func (s Subject) name(now Subject) string {
 	if s.Engine == now.Engine && s.Engine != "" {
 		return s.Engine
@@ -186,7 +186,7 @@ func (s Subject) name(now Subject) string {
 	return "engine version"
 }
 
-// shortDigest is the beginning of a digest.
+// shortDigest returns the beginning of a digest.
 func shortDigest(s string) string {
 	algorithm, digits, ok := strings.Cut(s, ":")
 	if !ok {

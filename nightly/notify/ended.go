@@ -46,7 +46,7 @@ type Objectives struct {
 // escapes are those of Slack's texts.
 var escapes = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 
-// Text is how the run ended in a line, as Slack takes it.
+// Text returns how the run ended in a line, as Slack takes it.
 func (e Ended) Text() string {
 	parts := []string{fmt.Sprintf("sweep %s: exit %d (%s)", e.Plan, e.Exit, e.Ending)}
 	if t := e.Trials; t != nil {

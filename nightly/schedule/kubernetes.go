@@ -95,7 +95,7 @@ type item struct {
 	Text, Base64 string
 }
 
-// Binary says whether a file is one that is no text.
+// Binary reports whether a file is one that is no text.
 func (w clusterView) Binary() bool {
 	return slices.ContainsFunc(w.Items, func(i item) bool { return i.Text == "" })
 }
@@ -112,7 +112,7 @@ var (
 // maxObject bounds the name of the CronJob: a Job has 11 characters more, and a pod 63.
 const maxObject = 52
 
-// Object is the name that the objects of a plan's nights have in a cluster.
+// Object returns the name that the objects of a plan's nights have in a cluster.
 func Object(plan string) string {
 	name := "sweep-" + strings.Trim(notInObject.ReplaceAllString(plan, "-"), "-")
 	if name == "sweep-"+plan && len(name) <= maxObject {
@@ -122,7 +122,7 @@ func Object(plan string) string {
 	return strings.TrimRight(name[:min(len(name), maxObject-7)], "-") + "-" + digest([]byte(plan))[:6]
 }
 
-// LeaseOf is the name of the Lease of a pool.
+// LeaseOf returns the name of the Lease of a pool.
 func LeaseOf(pool string) string { return "sweep-pool-" + pool }
 
 func digest(b []byte) string { sum := sha256.Sum256(b); return hex.EncodeToString(sum[:]) }
@@ -163,7 +163,7 @@ func checkCluster(n Night, c *Cluster) error {
 	return errors.Join(errs...)
 }
 
-// manifests are the objects of a night as one stream of YAML.
+// manifests returns the objects of a night as one stream of YAML.
 func manifests(v view, c *Cluster) (string, error) {
 	if c == nil {
 		return "", errors.New("a night in a cluster wants its namespace and image")
@@ -192,7 +192,7 @@ func manifests(v view, c *Cluster) (string, error) {
 	return render("kubernetes.yaml", w)
 }
 
-// wait is how long a night waits for its pool.
+// wait returns how long a night waits for its pool.
 func (c *Cluster) wait() time.Duration {
 	if c.Pool == "" {
 		return 0
@@ -200,7 +200,7 @@ func (c *Cluster) wait() time.Duration {
 	return c.Wait
 }
 
-// nightArgs is the command of a night's pod.
+// nightArgs returns the command of a night's pod.
 func nightArgs(n Night, c *Cluster, plan string) []string {
 	args := []string{"night", "run", "--max-time", n.MaxTime.String(), "--keep", fmt.Sprint(n.Keep), "--history", n.History}
 	if n.MaxCost > 0 {
@@ -216,7 +216,7 @@ func nightArgs(n Night, c *Cluster, plan string) []string {
 	return args
 }
 
-// rolesOf are what the account of a night may do: the backend's rights, and to hold the
+// rolesOf returns what the account of a night may do: the backend's rights, and to hold the
 // lock of the pool.
 func rolesOf(object, lease string, c *Cluster) (list []boundRole) {
 	roles := c.Roles
@@ -244,7 +244,7 @@ func rolesOf(object, lease string, c *Cluster) (list []boundRole) {
 	return list
 }
 
-// itemsOf are the entries of the ConfigMap, and a digest of all of them.
+// itemsOf returns the entries of the ConfigMap, and a digest of all of them.
 func itemsOf(files []Source) (items []item, sum string, err error) {
 	if len(files) == 0 {
 		return nil, "", errors.New("a night has a plan")
@@ -275,7 +275,7 @@ func itemsOf(files []Source) (items []item, sum string, err error) {
 	return items, hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// plain says whether a text stands in a block of YAML as it is: it is printable, ends with
+// plain reports whether a text stands in a block of YAML as it is: it is printable, ends with
 // one line break, and no line is taken for indentation or loses its end.
 func plain(b []byte) bool {
 	if !utf8.Valid(b) || len(b) < 2 || b[len(b)-1] != '\n' || b[len(b)-2] == '\n' {
@@ -290,7 +290,7 @@ func plain(b []byte) bool {
 	})
 }
 
-// scalar is a value in YAML, which has that of JSON.
+// scalar returns a value in YAML, which has that of JSON.
 func scalar(v any) (string, error) {
 	var b strings.Builder
 	enc := json.NewEncoder(&b)

@@ -29,7 +29,7 @@ func clustered() schedule.Night {
 	}
 }
 
-// manifests are the objects of a night, by KIND/NAME.
+// manifests returns the objects of a night, by KIND/NAME.
 func manifests(t *testing.T, n schedule.Night) (text string, objects map[string]map[string]any) {
 	t.Helper()
 	files, err := schedule.Files(schedule.Kubernetes, n)

@@ -20,7 +20,7 @@ import (
 //go:embed templates
 var templates embed.FS
 
-// Targets are the schedulers there are.
+// Targets returns the schedulers there are.
 func Targets() []string { return []string{"systemd", "cron", "github", Kubernetes} }
 
 // A Night is what is done every night.
@@ -63,7 +63,7 @@ type view struct {
 
 var clock = regexp.MustCompile(`^([01]?\d|2[0-3]):([0-5]\d)$`)
 
-// Files are those of a night for one of [Targets].
+// Files returns those of a night for one of [Targets].
 func Files(target string, n Night) ([]File, error) {
 	at := clock.FindStringSubmatch(n.At)
 	if at == nil {
@@ -115,7 +115,7 @@ func Files(target string, n Night) ([]File, error) {
 	return files, nil
 }
 
-// Install is the command that tells the scheduler of the files, once they are written.
+// Install returns the command that tells the scheduler of the files, once they are written.
 func Install(target string, n Night) string {
 	file := func(end string) string { return plaintext.Word(filepath.Join(n.Out, "sweep-"+n.Name+end)) }
 	switch target {
@@ -144,14 +144,14 @@ func render(name string, v any) (string, error) {
 	return b.String(), nil
 }
 
-// unit is a text of a unit file, in which % begins a specifier (systemd.unit(5)).
+// unit returns a text of a unit file, in which % begins a specifier (systemd.unit(5)).
 func unit(s string) string { return strings.ReplaceAll(s, "%", "%%") }
 
-// execWord is one word of ExecStart (systemd.service(5), Command lines).
+// execWord returns one word of ExecStart (systemd.service(5), Command lines).
 func execWord(s string) string {
 	s = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "%", "%%", "$", "$$").Replace(s)
 	return `"` + s + `"`
 }
 
-// cronWord is a word of the shell in a crontab, where % is a line break (crontab(5)).
+// cronWord returns a word of the shell in a crontab, where % is a line break (crontab(5)).
 func cronWord(s string) string { return strings.ReplaceAll(plaintext.Word(s), "%", `\%`) }

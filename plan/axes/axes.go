@@ -81,13 +81,13 @@ var (
 	roleArgAxis  = regexp.MustCompile(`^roles\.(?P<role>` + inner(roleName) + `)\.args\.(?P<arg>` + inner(flagName) + `)$`)
 )
 
-// IsArgument says whether an argument of an engine, or an engine, may have a name.
+// IsArgument reports whether an argument of an engine, or an engine, may have a name.
 func IsArgument(name string) bool { return flagName.MatchString(name) }
 
-// IsVariable says whether a variable of the environment may have a name.
+// IsVariable reports whether a variable of the environment may have a name.
 func IsVariable(name string) bool { return envName.MatchString(name) }
 
-// inner is an anchored expression without its anchors.
+// inner returns an anchored expression without its anchors.
 func inner(r *regexp.Regexp) string { return strings.TrimSuffix(r.String()[1:], "$") }
 
 // table lists all axes in the order of the documents, the families last. It
@@ -188,7 +188,7 @@ func (k Kind) Put(d *Draft, v plan.Value) {
 	}
 }
 
-// with is a role with another value of an argument, or without one, of replicas.
+// with returns a role with another value of an argument, or without one, of replicas.
 func with(r plan.Role, arg string, v plan.Value) plan.Role {
 	if arg == "" {
 		r.Replicas = int(v.(int64))
@@ -202,7 +202,7 @@ func with(r plan.Role, arg string, v plan.Value) plan.Role {
 	return r
 }
 
-// of is the value that a load has; nil for none, which is 0, and for an axis of
+// of returns the value that a load has; nil for none, which is 0, and for an axis of
 // the server.
 func (k Kind) of(l plan.Load) plan.Value {
 	d := &Draft{Load: l}
@@ -238,10 +238,10 @@ func Lookup(name string) (Kind, bool) {
 	return Kind{}, false
 }
 
-// Column is the column of the cells table that has the axis' values.
+// Column returns the column of the cells table that has the axis' values.
 func (k Kind) Column() string { return k.column }
 
-// Short is the column of the axis that a short form stands for: concurrency for c.
+// Short returns the column of the axis that a short form stands for: concurrency for c.
 // ok is false for no short form.
 func Short(form string) (column string, ok bool) {
 	for _, k := range table() {
@@ -252,7 +252,7 @@ func Short(form string) (column string, ok bool) {
 	return "", false
 }
 
-// Shorts are the axes that have a short form, each by its name, with the form.
+// Shorts returns the axes that have a short form, each by its name, with the form.
 func Shorts() (names, forms []string) {
 	for _, k := range table() {
 		if k.short != "" {
@@ -262,13 +262,13 @@ func Shorts() (names, forms []string) {
 	return names, forms
 }
 
-// Bare says whether the values of the axis with a column are words that need no name
+// Bare reports whether the values of the axis with a column are words that need no name
 // beside them.
 func Bare(column string) bool {
 	return column == plan.LoadAxis || slices.ContainsFunc(table(), func(k Kind) bool { return k.bare && cmp.Or(k.column, k.name) == column })
 }
 
-// Axis is the axis of a matrix by its name in the file.
+// Axis returns the axis of a matrix by its name in the file.
 func (k Kind) Axis(name string, values ...plan.Value) plan.Axis {
 	return plan.Axis{
 		Name: name, Column: k.column, Unit: k.Field().Unit,
@@ -310,7 +310,7 @@ func Amounts() []string {
 	return names
 }
 
-// Path is where the value of a load axis stands if it is no axis; nil for others.
+// Path returns where the value of a load axis stands if it is no axis; nil for others.
 func (k Kind) Path() []string {
 	if k.key == "" {
 		return nil
@@ -318,13 +318,13 @@ func (k Kind) Path() []string {
 	return strings.Split(k.key, ".")
 }
 
-// Path is where a load axis stands if it is no axis; nil for others.
+// Path returns where a load axis stands if it is no axis; nil for others.
 func Path(axis string) []string {
 	kind, _ := Lookup(axis)
 	return kind.Path()
 }
 
-// Field is the bounds, unit and meaning of one value.
+// Field returns the bounds, unit and meaning of one value.
 func (k Kind) Field() fieldtag.Field {
 	f := k.bounds
 	t := reflect.TypeFor[plan.Plan]()
@@ -349,7 +349,7 @@ func columnName(s string) string {
 	}, strings.ToLower(s))
 }
 
-// Columns are the values that the cell's row has of the axes: those of the
+// Columns returns the values that the cell's row has of the axes: those of the
 // matrix, and those that the plan's load gives to all cells where the table has a
 // column for them.
 func Columns(p *plan.Plan, c plan.Cell) map[string]plan.Value {

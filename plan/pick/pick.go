@@ -28,7 +28,7 @@ type Setting struct {
 	Value  any
 }
 
-// Cells are the indices of the cells that text stands for, in their order. It is
+// Cells returns the indices of the cells that text stands for, in their order. It is
 // read as the first of these that fits:
 //
 //   - a whole label, or the beginning of an id
@@ -94,7 +94,7 @@ func termsOf(text string) (terms []term, ok bool) {
 	return terms, len(terms) > 0
 }
 
-// exact says whether a text is a whole value of an axis whose values need no name.
+// exact reports whether a text is a whole value of an axis whose values need no name.
 func exact(text string, cells []Cell) bool {
 	return slices.ContainsFunc(cells, func(c Cell) bool {
 		return slices.ContainsFunc(c.Settings, func(s Setting) bool { return axes.Bare(s.Column) && same(s.Value, text) })
@@ -122,7 +122,7 @@ func byTerms(terms []term, cells []Cell) ([]int, error) {
 	return found, nil
 }
 
-// compile is what a cell must be for the term to hold.
+// compile returns what a cell must be for the term to hold.
 func (t term) compile(cells []Cell) (func(Cell) bool, error) {
 	if t.name == "" {
 		return t.bare(cells)
@@ -154,7 +154,7 @@ func (t term) bare(cells []Cell) (func(Cell) bool, error) {
 	return nil, err
 }
 
-// matching is the settings that have the value, or if none has, those that begin with
+// matching returns the settings that have the value, or if none has, those that begin with
 // it; nil if there are none of either.
 func (t term) matching(cells []Cell, of func(Setting) bool) func(Cell) bool {
 	for _, fits := range []func(any, string) bool{same, begins} {
@@ -181,7 +181,7 @@ func begins(value any, text string) bool {
 	return ok && len(v) >= len(text) && strings.EqualFold(v[:len(text)], text)
 }
 
-// columnOf is the column of the run's axis that a name stands for: its own name, its
+// columnOf returns the column of the run's axis that a name stands for: its own name, its
 // column, its short form, an argument of the engine without args., or a word of habit.
 func columnOf(name string, cells []Cell) (string, error) {
 	known := columns(cells)
@@ -213,7 +213,7 @@ func columnOf(name string, cells []Cell) (string, error) {
 	return "", fmt.Errorf("no axis %q: the cells of this run have %s", name, humanize.List(known, mostListed))
 }
 
-// columns are those of the axes that any cell has, in their order.
+// columns returns those of the axes that any cell has, in their order.
 func columns(cells []Cell) []string {
 	var all []string
 	for _, c := range cells {
@@ -226,7 +226,7 @@ func columns(cells []Cell) []string {
 	return all
 }
 
-// values are the different values of some settings, in the order of the cells.
+// values returns the different values of some settings, in the order of the cells.
 func values(cells []Cell, of func(Setting) bool) []string {
 	var all []string
 	for _, c := range cells {
@@ -242,7 +242,7 @@ func values(cells []Cell, of func(Setting) bool) []string {
 // mostListed bounds the values that an error lists.
 const mostListed = 12
 
-// example is a term that finds the first cell.
+// example returns a term that finds the first cell.
 func example(cells []Cell) string {
 	for _, c := range cells {
 		for _, s := range c.Settings {
@@ -254,7 +254,7 @@ func example(cells []Cell) string {
 	return "concurrency=8"
 }
 
-// byExpression are the cells for which an expression over the axes is true.
+// byExpression returns the cells for which an expression over the axes is true.
 func byExpression(text string, cells []Cell) ([]int, error) {
 	var all []plan.Axis
 	for _, column := range columns(cells) {

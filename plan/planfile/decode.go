@@ -82,7 +82,7 @@ var sections = sync.OnceValue(func() func(key string) (path, hint string) {
 	}
 })
 
-// keyPaths are the paths of the keys of t, below where, in their order.
+// keyPaths returns the paths of the keys of t, below where, in their order.
 func keyPaths(t reflect.Type, where string) []string {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -102,7 +102,7 @@ func keyPaths(t reflect.Type, where string) []string {
 	return paths
 }
 
-// KeyPaths are the paths of the keys of a plan that --set can name, in their order: the
+// KeyPaths returns the paths of the keys of a plan that --set can name, in their order: the
 // keys with one name, and the axes of the matrix.
 func KeyPaths() []string {
 	paths := keyPaths(reflect.TypeFor[plan.Plan](), "")
@@ -112,7 +112,7 @@ func KeyPaths() []string {
 	return paths
 }
 
-// KeyPath is the path of the key of a plan that name, without its section, most
+// KeyPath returns the path of the key of a plan that name, without its section, most
 // likely means; "" for none.
 func KeyPath(name string) string {
 	name = strings.ReplaceAll(name, "-", "_")
@@ -210,7 +210,7 @@ func (l *loader) plugin(kind, config *syntax.Node, docs []plan.PluginDoc, where 
 	return plan.Plugin{}, plan.PluginDoc{}
 }
 
-// decoder is a Plugin's Decode: a decoder of its own for each call, so that
+// decoder returns a Plugin's Decode: a decoder of its own for each call, so that
 // the error is what is wrong in this call alone.
 func (l *loader) decoder(n *syntax.Node, where string) func(any) error {
 	special, env := l.Special, l.Env
@@ -272,7 +272,7 @@ func without(n *syntax.Node, key string) *syntax.Node {
 	return &out
 }
 
-// references is a tree as JSON may hold it, with ${VAR} as written.
+// references returns a tree as JSON may hold it, with ${VAR} as written.
 func references(n *syntax.Node) any {
 	plain := &strict.Decoder{Report: &syntax.Report{}}
 	return plain.Natural(n, "")

@@ -11,7 +11,7 @@ import (
 	"sweep.dev/sweep/result/bounds"
 )
 
-// defaults is what a plan is decoded over. A section that a plan need not have
+// defaults returns what a plan is decoded over. A section that a plan need not have
 // begins with the numbers that its tags name as defaults, and what depends on
 // other keys is in the table dependent.
 func defaults() plan.Plan {

@@ -61,7 +61,7 @@ func (l *loader) addEngine(at *syntax.Node, f plan.EngineFile) {
 	l.texts = append(l.texts, f)
 }
 
-// inFile is an error about a file on one line, each part at its place if it
+// inFile returns an error about a file on one line, each part at its place if it
 // has one.
 func inFile(name string, err error) string {
 	many, ok := err.(interface{ Unwrap() []error })

@@ -12,7 +12,7 @@ import (
 	"sweep.dev/sweep/plan/internal/strict"
 )
 
-// withLevels is the tree of a plan with the levels of its search as an axis of the matrix,
+// withLevels returns the tree of a plan with the levels of its search as an axis of the matrix,
 // which stand where the search does. So all rules of axes hold for them. A plan whose
 // matrix has the axis is left as it is: a rule reports it.
 func withLevels(root *syntax.Node) *syntax.Node {
@@ -65,7 +65,7 @@ func withLevels(root *syntax.Node) *syntax.Node {
 	return &out
 }
 
-// sought are the objectives of a search, in the file's order. What is no expression was
+// sought returns the objectives of a search, in the file's order. What is no expression was
 // reported.
 func (l *loader) sought(n *syntax.Node) []plan.SLO {
 	if n == nil || n.Kind != syntax.Map {
@@ -76,7 +76,7 @@ func (l *loader) sought(n *syntax.Node) []plan.SLO {
 	return l.slos(&one, "find.objectives")
 }
 
-// levels are the loads that a search may try, as a plan would write them: with four
+// levels returns the loads that a search may try, as a plan would write them: with four
 // digits. A search that is wrong has one, so that the rest of its plan can be checked.
 func levels(f plan.Find) []string {
 	whole := f.Axis == "concurrency"

@@ -47,7 +47,7 @@ func (l *loader) gather() {
 // ofLoad matches the section of the keys of a load.
 var ofLoad = regexp.MustCompile(`\bload\.|\bin load$|^load takes `)
 
-// place is where a diagnostic is, and what it says.
+// place returns where a diagnostic is, and what it says.
 func place(d syntax.Diagnostic) syntax.Diagnostic {
 	return syntax.Diagnostic{File: d.File, Line: d.Line, Col: d.Col, Message: d.Message}
 }

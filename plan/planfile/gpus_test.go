@@ -9,7 +9,7 @@ import (
 	"sweep.dev/sweep/plan"
 )
 
-// withGPUs is a plan with these lines of the matrix and of engines.
+// withGPUs returns a plan with these lines of the matrix and of engines.
 func withGPUs(t *testing.T, backend, matrix, engines string) (*plan.Plan, error) {
 	t.Helper()
 	return parseReal(t, "", "version: 1\nname: gpus\nmodel: m\nbackend: "+backend+"\nmatrix:\n  concurrency: [1]\n"+matrix+engines+

@@ -11,7 +11,7 @@ import (
 	"sweep.dev/sweep/plan"
 )
 
-// bombs are files that cost little to write and, without limits, much to read.
+// bombs returns files that cost little to write and, without limits, much to read.
 func bombs() map[string]string {
 	var laughs strings.Builder
 	laughs.WriteString("a0: &a0 [x, x, x, x, x, x, x, x, x]\n")

@@ -97,7 +97,7 @@ func (l *loader) reading(item *syntax.Node) *reading {
 	return r
 }
 
-// root is the tree of the plan as the load sees it.
+// root returns the tree of the plan as the load sees it.
 func (r *reading) root(root, load *syntax.Node) *syntax.Node {
 	out := *root
 	out.Entries = nil
@@ -119,7 +119,7 @@ func (r *reading) root(root, load *syntax.Node) *syntax.Node {
 	return &out
 }
 
-// matrixTree is the tree of the matrix with what the load takes of it.
+// matrixTree returns the tree of the matrix with what the load takes of it.
 func (r *reading) matrixTree(matrix, load *syntax.Node) *syntax.Node {
 	out := *matrix
 	out.Entries = nil
@@ -138,7 +138,7 @@ func (r *reading) matrixTree(matrix, load *syntax.Node) *syntax.Node {
 	return &out
 }
 
-// takes says whether the load takes an axis of the matrix. One that sets the key itself
+// takes reports whether the load takes an axis of the matrix. One that sets the key itself
 // does not. Of the amounts of load, a closed loop takes the concurrency and an open loop
 // the rate; lengths of made-up prompts are for those who make them up.
 func (r *reading) takes(a plan.Axis, matrix, load *syntax.Node) bool {
@@ -175,7 +175,7 @@ func (r *reading) takes(a plan.Axis, matrix, load *syntax.Node) bool {
 
 func axesKey(axis string) string { return strings.Join(axes.Path(axis), ".") }
 
-// zipTree are the groups of axes of which the load takes several.
+// zipTree returns the groups of axes of which the load takes several.
 func (r *reading) zipTree(zip, matrix, load *syntax.Node) *syntax.Node {
 	out := *zip
 	out.Items = nil
@@ -196,7 +196,7 @@ func (r *reading) zipTree(zip, matrix, load *syntax.Node) *syntax.Node {
 	return &out
 }
 
-// includeTree are the included cells of the load, at their places in the list. The
+// includeTree returns the included cells of the load, at their places in the list. The
 // other places are empty.
 func (r *reading) includeTree(include *syntax.Node) *syntax.Node {
 	out := *include
@@ -249,7 +249,7 @@ func (r *reading) find(l *loader, p *plan.Plan) {
 	r.plan.SLO = slices.DeleteFunc(slices.Clone(p.SLO), func(s plan.SLO) bool { return !s.For(r.name) })
 }
 
-// placed are the cells of a load at their places among those of the whole plan.
+// placed returns the cells of a load at their places among those of the whole plan.
 func (r *reading) placed(cells []plan.Cell, p *plan.Plan, before int) []plan.Cell {
 	if r.name == "" {
 		return cells

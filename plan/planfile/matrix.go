@@ -76,7 +76,7 @@ func (l *loader) unknownAxis(key *syntax.Node) {
 	}
 }
 
-// axisMeant is the axis that an unknown one most likely stands for: a kind of
+// axisMeant returns the axis that an unknown one most likely stands for: a kind of
 // parallelism or another argument of the plan's engines, a word for an axis, or
 // what is spelt alike. Of a key of another section it is a hint.
 func (l *loader) axisMeant(name string, names []string) (axis, hint string) {
@@ -110,7 +110,7 @@ func (l *loader) axisMeant(name string, names []string) (axis, hint string) {
 	return "", ""
 }
 
-// argAxis is the axis of the argument that arg gives for the first engine of the
+// argAxis returns the axis of the argument that arg gives for the first engine of the
 // plan that has one; of any engine, if the plan names none that is known.
 func (l *loader) argAxis(arg func(*engine.Profile) string) string {
 	var profiles []*engine.Profile

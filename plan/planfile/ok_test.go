@@ -76,7 +76,7 @@ func TestOK(t *testing.T) {
 	}
 }
 
-// resolvedTree is the resolved plan, which is canonical: [indented] makes the same text of it.
+// resolvedTree returns the resolved plan, which is canonical: [indented] makes the same text of it.
 func resolvedTree(t *testing.T, p *plan.Plan) any {
 	t.Helper()
 	text, err := p.Resolved()
@@ -107,7 +107,7 @@ func indented(t *testing.T, tree any) string {
 	return b.String()
 }
 
-// differing is v less what base has too. What base alone has is null.
+// differing returns v less what base has too. What base alone has is null.
 func differing(v, base any) any {
 	of, ok := v.(map[string]any)
 	from, both := base.(map[string]any)

@@ -9,7 +9,7 @@ import (
 	"sweep.dev/sweep/result"
 )
 
-// priced is a plan on a backend with these GPUs, these lines of prices, and a
+// priced returns a plan on a backend with these GPUs, these lines of prices, and a
 // user's configuration unless it is "".
 func priced(t *testing.T, backend, gpus, prices, config string) (*plan.Plan, error) {
 	t.Helper()

@@ -154,7 +154,7 @@ func (l *loader) findProfiles(p *plan.Plan) {
 	}
 }
 
-// roleNames are the roles of the plan's engines that have several, each once.
+// roleNames returns the roles of the plan's engines that have several, each once.
 func (l *loader) roleNames() []string {
 	var names []string
 	for _, key := range slices.Sorted(maps.Keys(l.profiles)) {
@@ -190,7 +190,7 @@ func (l *loader) compile(p *plan.Plan) {
 	}
 }
 
-// hasContent says whether a YAML file has more than comments.
+// hasContent reports whether a YAML file has more than comments.
 func hasContent(text []byte) bool {
 	for line := range bytes.Lines(text) {
 		if line = bytes.TrimSpace(line); len(line) > 0 && line[0] != '#' {

@@ -23,7 +23,7 @@ var base = []string{
 	`timeouts: {launch: 20s, ready: 20s, request: 20s, trial: 30s, stop: 5s}`,
 }
 
-// Parse is a small plan for tests: the base plan with some of its lines replaced, or more added.
+// Parse returns a small plan for tests: the base plan with some of its lines replaced, or more added.
 func Parse(t testing.TB, lines ...string) *plan.Plan {
 	t.Helper()
 	all := slices.Clone(base)

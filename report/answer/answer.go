@@ -118,7 +118,7 @@ type OnDevice struct {
 	Reason   string   `json:"reason"`
 }
 
-// searches are those of a run.
+// searches returns those of a run.
 func searches(v *view.View) []Search {
 	all := []Search{}
 	for _, c := range v.Capacity() {
@@ -168,7 +168,7 @@ type Money struct {
 	Left   *float64 `json:"left_usd"`     // of the budget; null for none
 }
 
-// Of is the answer of a run.
+// Of returns the answer of a run.
 func Of(run *report.Run) *Answer {
 	v, m := view.Of(run), run.State.Manifest
 	a := &Answer{
@@ -212,7 +212,7 @@ func Of(run *report.Run) *Answer {
 	return a
 }
 
-// untold are the figures of a comparison by turns that cannot be told, each with the
+// untold returns the figures of a comparison by turns that cannot be told, each with the
 // trials that would tell.
 func untold(t *turns.Turns) (all []Open) {
 	if t == nil {
@@ -234,7 +234,7 @@ func untold(t *turns.Turns) (all []Open) {
 	return all
 }
 
-// cellsOf are the cells of some rows, each once.
+// cellsOf returns the cells of some rows, each once.
 func cellsOf(rows ...[]rundir.Key) []string {
 	all := []string{}
 	for _, r := range slices.Concat(rows...) {

@@ -32,7 +32,7 @@ type QualityAgainst struct {
 	Text string `json:"text"` // the same in words, as in summary.md
 }
 
-// qualityOf is that of a run; nil if its plan has no quality.
+// qualityOf returns that of a run; nil if its plan has no quality.
 func qualityOf(v *view.View) *Quality {
 	p, unread := v.Quality()
 	if unread != "" {

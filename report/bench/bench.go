@@ -102,7 +102,7 @@ func rowOf(p *conclude.Point) row {
 // unknown stands for the margin of a percentile that too few requests bound.
 const unknown = " ±?"
 
-// margin is how far the p95 of TTFT may be from its figure: the farther end of its
+// margin returns how far the p95 of TTFT may be from its figure: the farther end of its
 // interval within the trial. A cell of several trials has none.
 func margin(p *conclude.Point) string {
 	counting := p.Counting()
@@ -119,7 +119,7 @@ func margin(p *conclude.Point) string {
 	return " ±" + digits(max(figure-low, high-figure))
 }
 
-// digits is a margin, with two digits at most.
+// digits returns a margin, with two digits at most.
 func digits(v float64) string {
 	switch {
 	case v >= 9.95:
@@ -130,7 +130,7 @@ func digits(v float64) string {
 	return fmt.Sprintf("%.2f", v)
 }
 
-// remark is what stands behind a row.
+// remark returns what stands behind a row.
 func remark(p *conclude.Point) string {
 	switch p.Verdict {
 	case conclude.SweetSpot:
@@ -151,7 +151,7 @@ func remark(p *conclude.Point) string {
 	return ""
 }
 
-// expressions are the parts of the point's objectives that have one of some verdicts.
+// expressions returns the parts of the point's objectives that have one of some verdicts.
 func expressions(p *conclude.Point, verdicts ...string) (list []string) {
 	for _, o := range p.Objectives {
 		if o.Severity == conclude.SeverityWarn {
@@ -175,7 +175,7 @@ func expressions(p *conclude.Point, verdicts ...string) (list []string) {
 	return list
 }
 
-// sentences are what the table comes to.
+// sentences returns what the table comes to.
 func sentences(v *view.View, lines []row) (list []string) {
 	if slices.ContainsFunc(lines, func(l row) bool { return l.open }) {
 		list = append(list, "±?: too few requests to bound the p95 at a confidence of 95 %")
@@ -204,7 +204,7 @@ func sentences(v *view.View, lines []row) (list []string) {
 	return list
 }
 
-// describe is the load that was found, and the next one that was not tried.
+// describe returns the load that was found, and the next one that was not tried.
 func describe(set *conclude.Set, p *conclude.Point) string {
 	load, open := conclude.Load(p.Cell), p.Cell.Value(col.RequestRate) != nil
 	text := humanize.Figure(load) + " at once"

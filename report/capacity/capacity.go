@@ -37,7 +37,7 @@ type Answer struct {
 // figures are those of the certified load.
 var figures = []string{col.ThroughputTokS, col.RequestThroughput, col.USDPer1MOutputTokens, col.JoulesPerOutputToken}
 
-// Of are the answers of a run, by its searches and in each by the objectives.
+// Of returns the answers of a run, by its searches and in each by the objectives.
 func Of(run *report.Run) []Answer {
 	var all []Answer
 	for _, s := range run.Searches() {
@@ -57,7 +57,7 @@ func Of(run *report.Run) []Answer {
 	return all
 }
 
-// settings are those of the cells of a search that do not differ between them.
+// settings returns those of the cells of a search that do not differ between them.
 func settings(run *report.Run, s report.Searched) []conclude.Setting {
 	for _, c := range run.Resolved.Cells {
 		if !slices.Contains(s.Cells, c.ID) {
@@ -75,7 +75,7 @@ func settings(run *report.Run, s report.Searched) []conclude.Setting {
 	return nil
 }
 
-// tierOf is an objective of a search as its trials have it, with its parts if a trial has them.
+// tierOf returns an objective of a search as its trials have it, with its parts if a trial has them.
 func tierOf(s report.Searched, name string) (found result.SLOResult) {
 	for _, t := range s.Trials {
 		for _, o := range t.Outcome.SLOs {
@@ -90,7 +90,7 @@ func tierOf(s report.Searched, name string) (found result.SLOResult) {
 	return found
 }
 
-// parts are those of an objective with some expressions.
+// parts returns those of an objective with some expressions.
 func parts(o result.SLOResult, exprs []string) (all []result.SLOPart) {
 	for _, expr := range exprs {
 		one := result.SLOPart{Expr: expr}
@@ -102,7 +102,7 @@ func parts(o result.SLOResult, exprs []string) (all []result.SLOPart) {
 	return all
 }
 
-// at are the trials of a search at a load; if states are given those that ended so.
+// at returns the trials of a search at a load; if states are given those that ended so.
 func at(s report.Searched, load float64, states ...string) []report.Trial {
 	var trials []report.Trial
 	for i, o := range s.Outcomes {
@@ -113,7 +113,7 @@ func at(s report.Searched, load float64, states ...string) []report.Trial {
 	return trials
 }
 
-// decisive are the trials of the search at a load that say whether it fails: of several
+// decisive returns the trials of the search at a load that say whether it fails: of several
 // devices those of the one that carries least.
 func (a *Answer) decisive(load float64) []report.Trial {
 	return slices.DeleteFunc(at(a.Of, load, search.Measured, search.Drifting), func(t report.Trial) bool {
@@ -121,7 +121,7 @@ func (a *Answer) decisive(load float64) []report.Trial {
 	})
 }
 
-// deviceIDs are the UUIDs of the devices that the answer rests on.
+// deviceIDs returns the UUIDs of the devices that the answer rests on.
 func (a *Answer) deviceIDs() []string {
 	list := make([]string, len(a.Devices))
 	for i, d := range a.Devices {
@@ -130,7 +130,7 @@ func (a *Answer) deviceIDs() []string {
 	return list
 }
 
-// Mean is that of a column over the VALID trials at the certified load; ok is false if
+// Mean returns that of a column over the VALID trials at the certified load; ok is false if
 // there are none, or nobody measured it.
 func (a *Answer) Mean(column string) (v float64, ok bool) {
 	if a.Capacity == nil {
@@ -140,12 +140,12 @@ func (a *Answer) Mean(column string) (v float64, ok bool) {
 	return row.Number(column)
 }
 
-// Simulated says whether a trial of the search is.
+// Simulated reports whether a trial of the search is.
 func (a *Answer) Simulated() bool {
 	return slices.ContainsFunc(a.Of.Trials, func(t report.Trial) bool { return t.Outcome.Row[col.Simulated] == true })
 }
 
-// Conditions is what all trials of the search share of prompts, load, seed and client; ""
+// Conditions returns what all trials of the search share of prompts, load, seed and client; ""
 // if nobody knows.
 func (a *Answer) Conditions() string {
 	for _, t := range a.Of.Trials {
@@ -156,7 +156,7 @@ func (a *Answer) Conditions() string {
 	return ""
 }
 
-// Rows are the VALID trials at the certified load, which the answer rests on.
+// Rows returns the VALID trials at the certified load, which the answer rests on.
 func (a *Answer) Rows() []rundir.Key {
 	var keys []rundir.Key
 	if a.Capacity == nil {
@@ -172,7 +172,7 @@ func valid(trials []report.Trial) []report.Trial {
 	return slices.DeleteFunc(slices.Clone(trials), func(t report.Trial) bool { return t.Outcome.Row[col.Valid] != true })
 }
 
-// sum is that of a column; nil if no trial has it.
+// sum returns that of a column; nil if no trial has it.
 func sum(trials []report.Trial, column string) *float64 {
 	var total *float64
 	for _, t := range trials {
@@ -194,7 +194,7 @@ func rows(trials []report.Trial) []result.Row {
 	return all
 }
 
-// mean is that of columns over trials.
+// mean returns that of columns over trials.
 func mean(trials []result.Row, columns []string) result.Row {
 	row := result.Row{}
 	for _, column := range columns {
@@ -211,7 +211,7 @@ func mean(trials []result.Row, columns []string) result.Row {
 	return row
 }
 
-// missed are the parts of the objective that the trials at the load where it fails missed,
+// missed returns the parts of the objective that the trials at the load where it fails missed,
 // pooled.
 func (a *Answer) missed() []result.SLOPart {
 	if a.FailsAt == nil {
@@ -259,7 +259,7 @@ const (
 	evidence    = "limited_by_columns"
 )
 
-// Columns are those of [Rows].
+// Columns returns those of [Rows].
 func Columns(run *report.Run) []result.Column {
 	core := func(name string, t result.Type, unit, doc string) result.Column {
 		return result.Column{Name: name, Type: t, Unit: unit, Tier: result.Core, Nullable: true, Doc: doc}
@@ -310,7 +310,7 @@ func Columns(run *report.Run) []result.Column {
 	)
 }
 
-// Rows are the answers of a run as a table: a row for each search and objective.
+// Rows returns the answers of a run as a table: a row for each search and objective.
 func Rows(run *report.Run) iter.Seq[result.Row] {
 	return func(yield func(result.Row) bool) {
 		for _, a := range Of(run) {

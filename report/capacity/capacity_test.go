@@ -12,11 +12,11 @@ import (
 	"sweep.dev/sweep/rundir"
 )
 
-// run is the run of a search among 1, 2, 3, 4, 6 and 8 requests at once, whose server keeps
+// run returns the run of a search among 1, 2, 3, 4, 6 and 8 requests at once, whose server keeps
 // a p95 of 200 ms below edge. It stops after so many trials.
 func run(edge float64, most int) *report.Run { return runOn([]string{""}, []float64{edge}, most) }
 
-// runOn is one on as many devices, each with its edge.
+// runOn returns one on as many devices, each with its edge.
 func runOn(cards []string, edges []float64, most int) *report.Run {
 	return reporttest.Searched{
 		Axis: "concurrency", GPU: "l4", Levels: search.Levels{1, 2, 3, 4, 6, 8}, MaxProbes: 80, Edges: edges[:len(cards)], Most: most,

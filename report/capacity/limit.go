@@ -131,34 +131,34 @@ var signs = []sign{
 // TCP_RTO_MIN. A server whose own TTFT is longer is slow without it.
 const resend = 200
 
-// oneServer is a trial of one server that computes prompts and tokens: figures of several are
+// oneServer reports whether a trial is of one server that computes prompts and tokens: figures of several are
 // sums, means, or those of the fullest, and prompts of others hold up no tokens.
 func oneServer(trial result.Row) bool {
 	pods, known := trial.Number(col.Pods)
 	return (trial[col.PD] == nil || trial[col.PD] == "absent") && (!known || pods <= 1)
 }
 
-// oneTokenAStep is a trial without speculative decoding, in which a step has one token of each
+// oneTokenAStep reports whether a trial is one without speculative decoding, in which a step has one token of each
 // request: the time between tokens is that of a step then.
 func oneTokenAStep(trial result.Row) bool {
 	tokens, known := trial.Number(col.SpecAcceptLength)
 	return !known || tokens <= 1
 }
 
-// noQueueTime is a trial of an engine that does not tell how long requests waited.
+// noQueueTime reports whether a trial is of an engine that does not tell how long requests waited.
 func noQueueTime(trial result.Row) bool { return trial[col.MeanServerQueueMs] == nil }
 
-// unsimulated is a trial of a server that is not simulated: the processes of a simulated one work
+// unsimulated reports whether a trial is of a server that is not simulated: the processes of a simulated one work
 // otherwise.
 func unsimulated(trial result.Row) bool { return trial[col.Simulated] != true }
 
-// withoutGPU is a trial of a server of which the plan says that it has none.
+// withoutGPU reports whether a trial is of a server of which the plan says that it has none.
 func withoutGPU(trial result.Row) bool {
 	label, _ := trial[col.GPU].(string)
 	return unsimulated(trial) && catalog.NoGPU(label)
 }
 
-// limits are the names of the signs, each once.
+// limits returns the names of the signs, each once.
 func limits() []string {
 	var names []string
 	for _, s := range signs {
@@ -214,7 +214,7 @@ func limitOf(trials []result.Row, part *result.SLOPart, servers int) *Limit {
 	return &Limit{By: UnknownLimit}
 }
 
-// says are the figures of a sign, and whether it holds.
+// says returns the figures of a sign, and whether it holds.
 func (s *sign) says(trials []result.Row, part *result.SLOPart) (says []string, holds bool) {
 	for i := range s.holds {
 		text, held := s.holds[i].check(trials, part)
@@ -228,7 +228,7 @@ func (s *sign) says(trials []result.Row, part *result.SLOPart) (says []string, h
 	return says, true
 }
 
-// check is the figure of a bound in words, and whether it holds; it does not if it, or what
+// check returns the figure of a bound in words, and whether it holds; it does not if it, or what
 // it is a share of, is not known or 0.
 func (b *bound) check(trials []result.Row, part *result.SLOPart) (text string, holds bool) {
 	value := func(column string) (float64, bool) {

@@ -122,7 +122,7 @@ func TestLimitOf(t *testing.T) {
 	}
 }
 
-// partsOf are the parts of an objective that was missed.
+// partsOf returns the parts of an objective that was missed.
 func partsOf(t *testing.T, text string) (all []result.SLOPart) {
 	t.Helper()
 	for expr := range strings.SplitSeq(text, "; ") {

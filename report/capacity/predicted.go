@@ -8,7 +8,7 @@ import (
 	"sweep.dev/sweep/result/col"
 )
 
-// Predicted are the answers of a rehearsal as it is kept.
+// Predicted returns the answers of a rehearsal as it is kept.
 func Predicted(run *report.Run) []report.Predicted {
 	all := []report.Predicted{}
 	for _, a := range Of(run) {
@@ -31,7 +31,7 @@ func Predicted(run *report.Run) []report.Predicted {
 	return all
 }
 
-// foretold is what was predicted before the run, beside the answer; "" if nothing was.
+// foretold returns what was predicted before the run, beside the answer; "" if nothing was.
 func (a *Answer) foretold() string {
 	p := a.Predicted
 	switch {

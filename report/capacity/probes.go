@@ -41,7 +41,7 @@ type Level struct {
 	Open         int // INVALID ones, which decide nothing
 }
 
-// Probes are those of the search in their order.
+// Probes returns those of the search in their order.
 func (a *Answer) Probes() []Probe {
 	var all []Probe
 	for i, o := range a.Of.Outcomes {
@@ -65,7 +65,7 @@ func (a *Answer) Probes() []Probe {
 	return all
 }
 
-// why is what an outcome measured of the parts of an objective that it missed.
+// why returns what an outcome measured of the parts of an objective that it missed.
 func why(o search.Outcome, name string) string {
 	for _, r := range o.SLOs {
 		if r.Name == name {
@@ -75,7 +75,7 @@ func why(o search.Outcome, name string) string {
 	return ""
 }
 
-// Levels are the loads that were tried, the least first.
+// Levels returns the loads that were tried, the least first.
 func (a *Answer) Levels() []Level {
 	at := map[float64]*Level{}
 	for _, p := range a.Probes() {
@@ -102,7 +102,7 @@ func (a *Answer) Levels() []Level {
 	return levels
 }
 
-// Drawn are the answers as [Items] has them, for a terminal: the probes stand in columns,
+// Drawn returns the answers as [Items] has them, for a terminal: the probes stand in columns,
 // unless that is wider than the terminal.
 func Drawn(answers []Answer, width int) []draw.Item {
 	items := Items(answers)
@@ -160,7 +160,7 @@ func (a *Answer) strip() []string {
 	return []string{loads.String(), marks.String()}
 }
 
-// path are the probes in their order, each with whether it kept the objective, and what
+// path returns the probes in their order, each with whether it kept the objective, and what
 // the fresh trials said of each load.
 func (a *Answer) path() string {
 	var found, afresh []string
@@ -184,7 +184,7 @@ func (a *Answer) path() string {
 	return text
 }
 
-// mark is how a probe ended for an objective. One whose figures drifted is INVALID if it
+// mark returns how a probe ended for an objective. One whose figures drifted is INVALID if it
 // kept the objective.
 func mark(o search.Outcome, name string) string {
 	switch o.State {

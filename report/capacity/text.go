@@ -15,7 +15,7 @@ import (
 	"sweep.dev/sweep/result/col"
 )
 
-// Title is that of the section.
+// Title returns that of the section.
 func Title(answers []Answer) string {
 	if len(answers) == 0 {
 		return "Capacity"
@@ -23,7 +23,7 @@ func Title(answers []Answer) string {
 	return fmt.Sprintf("Capacity: the greatest %s that keeps an objective, with %s confidence", answers[0].Of.Axis, percent(answers[0].Of.Confidence))
 }
 
-// Items are the answers in words.
+// Items returns the answers in words.
 func Items(answers []Answer) []draw.Item {
 	items := make([]draw.Item, len(answers))
 	for i := range answers {
@@ -33,10 +33,10 @@ func Items(answers []Answer) []draw.Item {
 	return items
 }
 
-// Text is the answer in one sentence.
+// Text returns the answer in one sentence.
 func (a *Answer) Text() string { return a.About() + ": " + a.said() }
 
-// About is the combination and the objective that the answer is of.
+// About returns the combination and the objective that the answer is of.
 func (a *Answer) About() string {
 	about := a.Objective
 	if a.Expr != "" {
@@ -48,7 +48,7 @@ func (a *Answer) About() string {
 	return about
 }
 
-// said is how the search ended, in words.
+// said returns how the search ended, in words.
 func (a *Answer) said() string {
 	capacity := ""
 	if a.Capacity != nil {
@@ -100,7 +100,7 @@ func (a *Answer) said() string {
 	return "not finished"
 }
 
-// between is what is known of the loads above the certified one, with what would decide the
+// between returns what is known of the loads above the certified one, with what would decide the
 // least of them that is open; "" if all are decided.
 func (a *Answer) between() string {
 	if a.OpenFrom == nil || len(a.Of.Outcomes) == 0 || slices.Contains([]string{search.BelowRange, search.ServerFails, search.Changed}, a.Reason) {
@@ -127,7 +127,7 @@ func (a *Answer) between() string {
 	return text
 }
 
-// below is what the answer rests on.
+// below returns what the answer rests on.
 func (a *Answer) below() []string {
 	var lines []string
 	if a.Figures != nil {
@@ -212,7 +212,7 @@ func (a *Answer) on() string {
 	return "on " + text + ": " + strings.Join(each, ", ")
 }
 
-// carried are the figures at the certified load.
+// carried returns the figures at the certified load.
 func (a *Answer) carried() string {
 	var parts []string
 	for _, f := range []struct{ column, text string }{
@@ -234,7 +234,7 @@ func (a *Answer) carried() string {
 	return strings.Join(parts, ", ")
 }
 
-// lighter are the latencies at the loads that were tried next to 80 and 90 % of the certified one,
+// lighter returns the latencies at the loads that were tried next to 80 and 90 % of the certified one,
 // no further than a tenth of it below; "" if none was tried there.
 func (a *Answer) lighter() string {
 	if a.Capacity == nil {
@@ -289,7 +289,7 @@ func (a *Answer) failed() string {
 	return text
 }
 
-// figure is what was measured of a part that was missed.
+// figure returns what was measured of a part that was missed.
 func figure(p result.SLOPart) string {
 	switch p.Rule {
 	case result.RuleShare:
@@ -300,7 +300,7 @@ func figure(p result.SLOPart) string {
 	return ""
 }
 
-// took is the time from the first trial of a search to the end of its last, without that
+// took returns the time from the first trial of a search to the end of its last, without that
 // between runs.
 func took(trials []report.Trial) (d time.Duration) {
 	for _, t := range trials {
@@ -309,7 +309,7 @@ func took(trials []report.Trial) (d time.Duration) {
 	return d
 }
 
-// Load is a load in words.
+// Load returns a load in words.
 func (a *Answer) Load(x float64) string {
 	if a.Of.Axis == "concurrency" {
 		return Number(x) + " at once"
@@ -317,7 +317,7 @@ func (a *Answer) Load(x float64) string {
 	return Number(x) + " req/s"
 }
 
-// Number is a load without its unit.
+// Number returns a load without its unit.
 func Number(x float64) string { return strconv.FormatFloat(x, 'g', 4, 64) }
 
 func percent(x float64) string { return strconv.FormatFloat(100*x, 'g', 4, 64) + " %" }

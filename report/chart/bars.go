@@ -24,7 +24,7 @@ type Bar struct {
 // maxBars is how many bars one chart has; a table has the rest.
 const maxBars = 40
 
-// drawn are the rows of a chart that it has room for. The title says how many are left
+// drawn returns the rows of a chart that it has room for. The title says how many are left
 // out.
 func drawn[T any](rows []T, title string) ([]T, string) {
 	if len(rows) <= maxBars {

@@ -37,7 +37,7 @@ type Chart interface {
 	SVG() string
 }
 
-// Standalone is a chart as a file of its own; "" if there is nothing to draw.
+// Standalone returns a chart as a file of its own; "" if there is nothing to draw.
 func Standalone(c Chart) string {
 	body := c.SVG()
 	if body == "" {
@@ -132,7 +132,7 @@ func (c *canvas) mark(x, y float64, kind int, class string) {
 	fmt.Fprintf(&c.b, `<path transform="translate(%s %s)" d="%s" class="%s"/>`, num(x), num(y), shapes[kind%Kinds], class)
 }
 
-// num is a coordinate, in tenths.
+// num returns a coordinate, in tenths.
 func num(v float64) string {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		v = 0
@@ -150,7 +150,7 @@ func escape(s string) string {
 // glyph is how wide a glyph is, of its size, in the widest of the system's fonts.
 const glyph = 0.64
 
-// wide is about how wide a text of a size is.
+// wide returns about how wide a text of a size is.
 func wide(s string, size float64) float64 { return glyph * size * float64(len([]rune(s))) }
 
 // cut shortens a text to a width.

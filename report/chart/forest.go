@@ -118,7 +118,7 @@ func (f Forest) scale(rows []ForestRow, from, to float64) scale {
 	return s
 }
 
-// named are the ticks whose names have room beside each other, from 1 outwards.
+// named returns the ticks whose names have room beside each other, from 1 outwards.
 func (s scale) named() (ticks []float64) {
 	all := slices.Clone(s.ticks)
 	slices.SortStableFunc(all, func(a, b float64) int { return cmp.Compare(math.Abs(s.at(a)-s.at(1)), math.Abs(s.at(b)-s.at(1))) })
@@ -133,7 +133,7 @@ func (s scale) named() (ticks []float64) {
 	return ticks
 }
 
-// within is a coordinate, or the end of the scale that it lies beyond.
+// within returns a coordinate, or the end of the scale that it lies beyond.
 func (s scale) within(at float64) float64 { return min(max(at, s.from), s.to) }
 
 // cutFront shortens a name to a width by its beginning: what cells differ in most, the

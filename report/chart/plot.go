@@ -167,7 +167,7 @@ func (p Plot) SVG() string {
 	return c.end()
 }
 
-// tick is what a tick of the axis says.
+// tick returns what a tick of the axis says.
 func (a Axis) tick(v float64) string {
 	if a.Words != nil {
 		return a.Words(v)
@@ -175,7 +175,7 @@ func (a Axis) tick(v float64) string {
 	return tick(v)
 }
 
-// inside is the middle of a text that is to be at x, moved so that the plot has all of it.
+// inside returns the middle of a text that is to be at x, moved so that the plot has all of it.
 func inside(x float64, text string) float64 {
 	return min(x, plotWidth-wide(text, fontSize)/2)
 }

@@ -57,7 +57,7 @@ func (s *scale) linearTicks(n int) {
 	}
 }
 
-// nice is the round number next above v: 1, 2 or 5 with noughts.
+// nice returns the round number next above v: 1, 2 or 5 with noughts.
 func nice(v float64) float64 {
 	if v <= 0 {
 		return 1
@@ -87,7 +87,7 @@ func (s *scale) logTicks(n int) {
 	}
 }
 
-// at is the coordinate of a value, which a logarithmic scale has at its end if it is 0.
+// at returns the coordinate of a value, which a logarithmic scale has at its end if it is 0.
 func (s scale) at(v float64) float64 {
 	share := (v - s.low) / (s.high - s.low)
 	if s.log {
@@ -99,7 +99,7 @@ func (s scale) at(v float64) float64 {
 	return s.from + share*(s.to-s.from)
 }
 
-// tick is a tick in words: 0.5, 200, 12k, 3M.
+// tick returns a tick in words: 0.5, 200, 12k, 3M.
 func tick(v float64) string {
 	switch a := math.Abs(v); {
 	case a >= 1e6:

@@ -38,7 +38,7 @@ type Side struct {
 	Answers *paired.Paired
 }
 
-// Of is a run as a side, without its answers to quality prompts.
+// Of returns a run as a side, without its answers to quality prompts.
 func Of(run *report.Run) Side {
 	return Side{Name: run.Dir, RunID: run.State.Manifest.RunID, Plan: run.Resolved.Plan, Points: run.Conclude().Points}
 }
@@ -95,7 +95,7 @@ type Cell struct {
 	deployment string // of head
 }
 
-// Short is its label without what all compared cells share.
+// Short returns its label without what all compared cells share.
 func (c *Cell) Short() string { return c.short }
 
 // A Left is a cell that is not compared, or not in all its figures.
@@ -197,7 +197,7 @@ func (c *Comparison) judge(pairs []pair) {
 	}
 }
 
-// Worse says whether any regression was found.
+// Worse reports whether any regression was found.
 func (c *Comparison) Worse() bool {
 	return c.Regressions > 0 || c.Quality != nil && c.Quality.Regressions > 0
 }
@@ -215,7 +215,7 @@ func (c *Comparison) TooNoisy() bool {
 	return false
 }
 
-// verdict is that of a cell by its judged figures.
+// verdict returns that of a cell by its judged figures.
 func (c *Cell) verdict() Verdict {
 	seen := map[Verdict]int{}
 	n := 0
@@ -252,7 +252,7 @@ func (c *Comparison) Holes() (n int) {
 	return n
 }
 
-// incomparable is why two points have no figures to compare; "" if they have.
+// incomparable returns why two points have no figures to compare; "" if they have.
 func incomparable(base, head *conclude.Point) string {
 	switch why := invalid(base, head); {
 	case why != "" && !(base.Stands() && head.Stands()):
@@ -283,7 +283,7 @@ func invalid(base, head *conclude.Point) string {
 	return strings.Join(why, ", ")
 }
 
-// noiseOf is the noise that a point may be held against: none, if its figures are of
+// noiseOf returns the noise that a point may be held against: none, if its figures are of
 // another method than the noise.
 func (o Options) noiseOf(p *conclude.Point) *noise.File {
 	if o.Noise != nil && o.Noise.Method > 0 && o.Noise.Method != method(p) {
@@ -292,7 +292,7 @@ func (o Options) noiseOf(p *conclude.Point) *noise.File {
 	return o.Noise
 }
 
-// method is the way in which the figures of a point were made; 0 if it has none.
+// method returns the way in which the figures of a point were made; 0 if it has none.
 func method(p *conclude.Point) int {
 	for _, t := range p.Counting() {
 		return t.Outcome.Row.Method()
@@ -300,7 +300,7 @@ func method(p *conclude.Point) int {
 	return 0
 }
 
-// methods are those of the points that have figures, for people; "" if none has.
+// methods returns those of the points that have figures, for people; "" if none has.
 func methods(points []*conclude.Point) string {
 	all := map[string]bool{}
 	for _, p := range points {
@@ -311,13 +311,13 @@ func methods(points []*conclude.Point) string {
 	return list(all)
 }
 
-// sameConditions says whether trials of one number had the same arrivals and lengths.
+// sameConditions reports whether trials of one number had the same arrivals and lengths.
 func sameConditions(base, head *conclude.Point) bool {
 	b, h := conditions(base), conditions(head)
 	return len(b) == 1 && b[0] != "" && slices.Equal(b, h)
 }
 
-// notes are what a person should know about the trials behind a cell.
+// notes returns what a person should know about the trials behind a cell.
 func notes(p pair) []string {
 	all := []string{}
 	for _, side := range []struct {
@@ -334,7 +334,7 @@ func notes(p pair) []string {
 	return all
 }
 
-// keys are the rows behind a point's figures.
+// keys returns the rows behind a point's figures.
 func keys(p *conclude.Point) []rundir.Key {
 	all := []rundir.Key{}
 	for _, t := range p.Counting() {
@@ -343,7 +343,7 @@ func keys(p *conclude.Point) []rundir.Key {
 	return all
 }
 
-// shorts are labels of those settings alone in which the points differ.
+// shorts returns labels of those settings alone in which the points differ.
 func shorts(points []*conclude.Point) []string {
 	axes := conclude.Varied(points)
 	all := make([]string, len(points))

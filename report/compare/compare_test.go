@@ -19,7 +19,7 @@ import (
 	"sweep.dev/sweep/schemas"
 )
 
-// cells is a run of made-up rows: a line for each cell with its tokens a second in each of
+// cells returns a run of made-up rows: a line for each cell with its tokens a second in each of
 // its trials, which all have the conditions cond.
 func cells(cond string, rates ...[]float64) string {
 	var b strings.Builder
@@ -40,7 +40,7 @@ func compared(t *testing.T, base, head string, o Options) *Comparison {
 	return Compare(side(t, base), side(t, head), o)
 }
 
-// figure is that of tokens a second in a cell.
+// figure returns that of tokens a second in a cell.
 func figure(t *testing.T, c *Comparison, cell int) Figure {
 	t.Helper()
 	for _, f := range c.Cells[cell].Figures {

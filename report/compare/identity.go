@@ -46,7 +46,7 @@ var parts = []struct{ prefix, name string }{{"engines.", "arguments"}, {"load.",
 // them, and not how they are measured.
 var beside = []string{"version", "name", "matrix", "cells", "repeats", "slo", "sinks", "budget", "prices", "order", "confidence", "retries", "on_start_failure", "predicted", "compare", "set"}
 
-// identify is in what two sides differ beyond the axes, and what is known to be equal.
+// identify returns in what two sides differ beyond the axes, and what is known to be equal.
 func identify(base, head Side, pairs []pair) (differs []Difference, same []string) {
 	differs, same = []Difference{}, []string{}
 	for _, f := range facts {
@@ -118,7 +118,7 @@ func identify(base, head Side, pairs []pair) (differs []Difference, same []strin
 	return differs, same
 }
 
-// seen are the values that the trials of a point that count have in a column.
+// seen returns the values that the trials of a point that count have in a column.
 func seen(p *conclude.Point, column string) []string {
 	all := map[string]bool{}
 	for _, t := range p.Counting() {
@@ -129,10 +129,10 @@ func seen(p *conclude.Point, column string) []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// list is a set of values for people.
+// list returns a set of values for people.
 func list(set map[string]bool) string { return strings.Join(slices.Sorted(maps.Keys(set)), ", ") }
 
-// Keys is a resolved plan as paths of keys with their values, as JSON but for texts; nil
+// Keys returns a resolved plan as paths of keys with their values, as JSON but for texts; nil
 // if it is none.
 func Keys(plan json.RawMessage) map[string]string { return flat(plan, nil) }
 

@@ -85,7 +85,7 @@ type pair struct {
 	noise      *noise.File
 }
 
-// figure is what a pair says of a metric. Its interval and verdict wait for those of the
+// figure returns what a pair says of a metric. Its interval and verdict wait for those of the
 // other cells.
 func (p pair) figure(m Metric) Figure {
 	f := Figure{Metric: m.Column, of: m, Verdict: CannotTell, Base: value(p.base, m), Head: value(p.head, m), change: 1, worse: 1}
@@ -199,21 +199,21 @@ func (f *Figure) hold(most float64) {
 	}
 }
 
-// Said says whether there is anything to say of a figure.
+// Said reports whether there is anything to say of a figure.
 func (f *Figure) Said() bool { return f.Base != nil || f.Head != nil || f.Why != "" }
 
-// Open says whether a figure that counts for its cell's verdict is known and cannot be
+// Open reports whether a figure that counts for its cell's verdict is known and cannot be
 // told: Words say why, and what would tell.
 func (f *Figure) Open() bool {
 	return f.of.Judged && f.Said() && (f.Verdict == CannotTell || f.Verdict == TooNoisy)
 }
 
-// undecided says whether the interval alone leaves a figure undecided.
+// undecided reports whether the interval alone leaves a figure undecided.
 func (f *Figure) undecided() bool {
 	return f.known.Scope != ratio.Nothing && !f.alike() && f.change > Level
 }
 
-// alike says whether the whole interval is within [Alike].
+// alike reports whether the whole interval is within [Alike].
 func (f *Figure) alike() bool {
 	return f.known.Scope != ratio.Nothing && f.known.More(1/(1+Alike)) && f.known.Less(1+Alike)
 }
@@ -286,7 +286,7 @@ func (f *Figure) lack(tail float64) {
 	}
 }
 
-// Discover is the bound of the chances (p-values) that are discoveries at a false
+// Discover returns the bound of the chances (p-values) that are discoveries at a false
 // discovery rate: those not above it. It is negative if none is (Benjamini and Hochberg,
 // 1995, which keeps the rate for independent and for positively dependent figures).
 func Discover(chances []float64, rate float64) float64 {
@@ -299,7 +299,7 @@ func Discover(chances []float64, rate float64) float64 {
 	return -1
 }
 
-// moreOf is how many trials of each of two runs would tell at a known spread.
+// moreOf returns how many trials of each of two runs would tell at a known spread.
 func moreOf(s noise.Spread, distance float64, from int, paired bool) *int {
 	for n := from + 1; n <= 50; n++ {
 		if half := math.Log1p(s.Floor(n, n, paired, Level/2)); half < distance || distance+half < math.Log1p(Alike) {
@@ -309,7 +309,7 @@ func moreOf(s noise.Spread, distance float64, from int, paired bool) *int {
 	return nil
 }
 
-// least is the least of some counts that are known.
+// least returns the least of some counts that are known.
 func least(counts ...int) *int {
 	counts = slices.DeleteFunc(counts, func(n int) bool { return n == 0 })
 	if len(counts) == 0 {
@@ -319,7 +319,7 @@ func least(counts ...int) *int {
 	return &n
 }
 
-// value is a side's figure.
+// value returns a side's figure.
 func value(p *conclude.Point, m Metric) *float64 {
 	if v, ok := p.Figure(m.Measure); ok {
 		return &v
@@ -334,7 +334,7 @@ func finite(v float64) *float64 {
 	return &v
 }
 
-// conditions are the conditions digests of the trials of a point that count.
+// conditions returns the conditions digests of the trials of a point that count.
 func conditions(p *conclude.Point) []string {
 	var all []string
 	for _, t := range p.Counting() {

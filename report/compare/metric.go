@@ -21,7 +21,7 @@ type Metric struct {
 	Share bool
 }
 
-// Metrics are all of them, the most important first.
+// Metrics returns all of them, the most important first.
 func Metrics() []Metric {
 	all := []Metric{
 		{Measure: conclude.TokenRate, Shown: true, Judged: true},
@@ -39,7 +39,7 @@ func Metrics() []Metric {
 	return all
 }
 
-// word is a verdict in the words of a metric.
+// word returns a verdict in the words of a metric.
 func (m Metric) word(v Verdict) string {
 	switch v {
 	case Faster:

@@ -15,7 +15,7 @@ import (
 	"sweep.dev/sweep/result/ratio"
 )
 
-// NoiseFile is the noise file of runs of one plan, in the order in which they are given;
+// NoiseFile returns the noise file of runs of one plan, in the order in which they are given;
 // its cells may be none. It fails if they are not: of fewer than two runs, one that is
 // there twice, or runs whose plans or methods differ.
 func NoiseFile(runs []*report.Run) (*noise.File, error) {
@@ -45,7 +45,7 @@ func NoiseFile(runs []*report.Run) (*noise.File, error) {
 	return f, nil
 }
 
-// NoiseOf is the noise of cells in runs of one plan: those that two runs at least have
+// NoiseOf returns the noise of cells in runs of one plan: those that two runs at least have
 // valid trials of, in the order of the first run. Cells that are measured on one side
 // and simulated on another, or by different conditions, have none.
 func NoiseOf(runs []Side) []noise.Cell {
@@ -85,7 +85,7 @@ func NoiseOf(runs []Side) []noise.Cell {
 	return cells
 }
 
-// ofCell are the points of a cell that have valid trials.
+// ofCell returns the points of a cell that have valid trials.
 func ofCell(runs []Side, id string) []*conclude.Point {
 	var points []*conclude.Point
 	for _, r := range runs {

@@ -78,7 +78,7 @@ func qualityOf(base, head Side, pairs []pair, maxRegression float64) *Quality {
 // readsQuality matches the name of a column of quality in an expression.
 var readsQuality = regexp.MustCompile(`\bquality_[a-z_]+\b`)
 
-// objectives are those of a resolved plan that read a column of quality, by name: those of
+// objectives returns those of a resolved plan that read a column of quality, by name: those of
 // severity fail, and those of severity warn.
 func objectives(plan json.RawMessage) (fail, warn []string) {
 	var p struct {
@@ -141,7 +141,7 @@ func (q *Quality) unread() string {
 	return "of the objectives of head, only those of severity warn read a column of quality: " + strings.Join(q.Warned, ", ")
 }
 
-// Worse is how many deployments answer certainly worse.
+// Worse returns how many deployments answer certainly worse.
 func (q *Quality) Worse() (n int) {
 	for i := range q.Deployments {
 		if q.Deployments[i].Verdict == string(quality.Worse) {
@@ -160,7 +160,7 @@ func wrapIn(indent int, text string) []string {
 	return lines
 }
 
-// summary is what the last line says of regressions of quality; "" for none.
+// summary returns what the last line says of regressions of quality; "" for none.
 func (q *Quality) summary() string {
 	if q == nil || q.Regressions == 0 {
 		return ""
@@ -169,7 +169,7 @@ func (q *Quality) summary() string {
 		humanize.Plural(len(q.Deployments), "deployment"), plaintext.Line(strings.Join(q.Objectives, ", ")))
 }
 
-// row is that of the scores of a cell's deployment; nil if they are not compared.
+// row returns that of the scores of a cell's deployment; nil if they are not compared.
 func (q *Quality) row(c *Comparison, cell *Cell) result.Row {
 	if q == nil {
 		return nil
@@ -192,5 +192,5 @@ func (q *Quality) row(c *Comparison, cell *Cell) result.Row {
 	return row
 }
 
-// Runs are the sides behind it.
+// Runs returns the sides behind it.
 func (q *Quality) Runs() *paired.Runs { return q.runs }

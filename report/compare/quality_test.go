@@ -17,7 +17,7 @@ import (
 	"sweep.dev/sweep/schemas"
 )
 
-// answering is a side of two cells of one deployment each, whose plan has the objectives slo. A
+// answering returns a side of two cells of one deployment each, whose plan has the objectives slo. A
 // deployment answered as its pattern says to prompts with the digest; "" is none.
 func answering(t *testing.T, digest, slo, first, second string) Side {
 	t.Helper()
@@ -45,7 +45,7 @@ var (
 	worse  = strings.Repeat("r", 180) + strings.Repeat("w", 20)
 )
 
-// text is a comparison as it is printed. No line of it has over 80 columns.
+// text returns a comparison as it is printed. No line of it has over 80 columns.
 func text(t *testing.T, c *Comparison, verbose bool) string {
 	t.Helper()
 	var b bytes.Buffer

@@ -13,7 +13,7 @@ import (
 // NotCompared is the verdict of a row about a cell that is not compared.
 const NotCompared = "not compared"
 
-// Columns are those of [Comparison.Rows].
+// Columns returns those of [Comparison.Rows].
 func Columns() []result.Column {
 	column := func(name string, t result.Type, doc string) result.Column {
 		return result.Column{Name: name, Type: t, Tier: result.Core, Doc: doc}
@@ -43,7 +43,7 @@ func Columns() []result.Column {
 	}
 }
 
-// Rows are one for each figure of each cell, with the rows of both sides that it rests
+// Rows returns one for each figure of each cell, with the rows of both sides that it rests
 // on, one for the answers of its deployment, and one for each cell that is not compared.
 func (c *Comparison) Rows() iter.Seq[result.Row] {
 	return func(yield func(result.Row) bool) {

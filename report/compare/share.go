@@ -70,7 +70,7 @@ func (f *Figure) shift() {
 	}
 }
 
-// failures are the failed requests of a point, and those that ended by themselves.
+// failures returns the failed requests of a point, and those that ended by themselves.
 func failures(p *conclude.Point) (failed, all float64) {
 	for _, t := range p.Counting() {
 		failed += t.Outcome.Row.Float(col.Failed)
@@ -79,7 +79,7 @@ func failures(p *conclude.Point) (failed, all float64) {
 	return failed, all
 }
 
-// wilson is the interval of a share of k in n (Wilson, JASA 22, 1927).
+// wilson returns the interval of a share of k in n (Wilson, JASA 22, 1927).
 func wilson(k, n, z float64) (low, high float64) {
 	p, zz := k/n, z*z/n
 	middle, half := p+zz/2, z*math.Sqrt(p*(1-p)/n+zz/(4*n))

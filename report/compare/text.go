@@ -56,7 +56,7 @@ func (c *Comparison) body(b *strings.Builder, verbose bool) {
 	}
 }
 
-// Summary is the comparison in a line.
+// Summary returns the comparison in a line.
 func (c *Comparison) Summary() string {
 	if len(c.Cells) == 0 {
 		return c.Nothing()
@@ -113,7 +113,7 @@ func (c *Comparison) Nothing() string {
 	return "nothing can be compared: the two sides have no cell in common"
 }
 
-// Identity is what differs, and what does not.
+// Identity returns what differs, and what does not.
 func (c *Comparison) Identity() string {
 	var parts []string
 	for _, d := range c.Differs {
@@ -129,7 +129,7 @@ func (c *Comparison) Identity() string {
 	return text
 }
 
-// brief is a value that fits a line.
+// brief returns a value that fits a line.
 func brief(v string) string {
 	const most = 24
 	switch runes := []rune(v); {
@@ -141,7 +141,7 @@ func brief(v string) string {
 	return v
 }
 
-// told says whether a cell has a line of its own.
+// told reports whether a cell has a line of its own.
 func (c *Cell) told() bool { return c.Verdict == Faster || c.Verdict == Slower || c.lacks() != nil }
 
 // lacks returns the first judged figure whose difference is far beyond its noise and is not
@@ -224,7 +224,7 @@ func (c *Comparison) table(b *strings.Builder, verbose bool) {
 	}
 }
 
-// repeats is how many trials would tell half of the shown figures that cannot be told
+// repeats returns how many trials would tell half of the shown figures that cannot be told
 // and of which it is known, and how many that is.
 func (c *Comparison) repeats() (n, some int) {
 	var counts []int
@@ -248,7 +248,7 @@ func (c *Comparison) repeats() (n, some int) {
 	return n, some
 }
 
-// said is a cell's verdict with the figure that it is by, if that has no column.
+// said returns a cell's verdict with the figure that it is by, if that has no column.
 func (c *Cell) said() string {
 	by := ""
 	for _, f := range c.Figures {
@@ -270,7 +270,7 @@ func (c *Cell) said() string {
 	return string(c.Verdict)
 }
 
-// rest are the lines of a cell's other figures, and its notes.
+// rest returns the lines of a cell's other figures, and its notes.
 func (c *Cell) rest() [][]string {
 	var rows [][]string
 	for _, f := range c.Figures {
@@ -285,14 +285,14 @@ func (c *Cell) rest() [][]string {
 	return rows
 }
 
-// Word is the verdict on a figure in the words of its metric, or how much there is too
+// Word returns the verdict on a figure in the words of its metric, or how much there is too
 // little of to tell a difference that is far beyond its noise.
 func (f *Figure) Word() string { return cmp.Or(f.tooFew, f.of.word(f.Verdict)) }
 
-// Share says whether the figure is a share, of which Ratio is a difference.
+// Share reports whether the figure is a share, of which Ratio is a difference.
 func (f *Figure) Share() bool { return f.of.Share }
 
-// Words are the verdict on a figure in the words of its metric, with what would tell and
+// Words returns the verdict on a figure in the words of its metric, with what would tell and
 // why there is no more to say.
 func (f *Figure) Words() string {
 	text := f.Word()
@@ -305,7 +305,7 @@ func (f *Figure) Words() string {
 	return text
 }
 
-// text is a figure in a table.
+// text returns a figure in a table.
 func (f *Figure) text() string {
 	values := f.values()
 	if values == "" {
@@ -317,7 +317,7 @@ func (f *Figure) text() string {
 	return values + "  " + f.Apart()
 }
 
-// values are those of both sides.
+// values returns those of both sides.
 func (f *Figure) values() string {
 	if f.Base == nil && f.Head == nil {
 		return ""
@@ -326,7 +326,7 @@ func (f *Figure) values() string {
 	return base + " -> " + head
 }
 
-// Sides are the values of base and head for people; "-" if one is not known.
+// Sides returns the values of base and head for people; "-" if one is not known.
 func (f *Figure) Sides() (base, head string) {
 	show := func(v *float64) string {
 		switch {
@@ -340,7 +340,7 @@ func (f *Figure) Sides() (base, head string) {
 	return show(f.Base), show(f.Head)
 }
 
-// Apart is by how much head differs from base: "+4.9 ±1.1 %".
+// Apart returns by how much head differs from base: "+4.9 ±1.1 %".
 func (f *Figure) Apart() string {
 	if f.Ratio == nil {
 		return ""
@@ -420,7 +420,7 @@ func (c *Comparison) Covered() string {
 	return text + ": intervals cover what differs between the launches of each run, and not between days or machines" + measure
 }
 
-// percent is a share for people.
+// percent returns a share for people.
 func percent(v float64) string {
 	return strings.TrimSuffix(fmt.Sprintf("%.1f", 100*v), ".0") + " %"
 }

@@ -15,7 +15,7 @@ import (
 // load gives enough, is wrong.
 const level = 0.05
 
-// Estimates are what the trials that count say of a measure, in their order; nil if
+// Estimates returns what the trials that count say of a measure, in their order; nil if
 // one of them has a value that is not above 0, which has no ratio.
 func (p *Point) Estimates(m Measure) []ratio.Trial {
 	var all []ratio.Trial
@@ -50,7 +50,7 @@ func launch(row result.Row) string {
 	return fmt.Sprint(row[col.RunID], " ", row[col.Launch])
 }
 
-// within is the 95 % interval of a value within its trial; 0 for an end that is not
+// within returns the 95 % interval of a value within its trial; 0 for an end that is not
 // known.
 func (m Measure) within(row result.Row, v float64) (low, high float64) {
 	column := cmp.Or(m.from, m.Column)
@@ -76,7 +76,7 @@ func (m Measure) within(row result.Row, v float64) (low, high float64) {
 	return low, high
 }
 
-// ratio is how many times worse than another point one is, with an interval.
+// ratio returns how many times worse than another point one is, with an interval.
 func (m Measure) ratio(p, best *Point, tail float64) ratio.Ratio {
 	r := ratio.Of(p.Estimates(m), best.Estimates(m), tail)
 	if m.MoreIsBest() {

@@ -18,7 +18,7 @@ type Axis struct {
 // Axes are those that some cells vary.
 type Axes []Axis
 
-// Varied are the axes that points vary: those of the server first, in the plan's order.
+// Varied returns the axes that points vary: those of the server first, in the plan's order.
 func Varied(points []*Point) Axes {
 	cells := make([]Cell, len(points))
 	for i, p := range points {
@@ -78,7 +78,7 @@ func (a *Axis) sort() {
 	}
 }
 
-// Rank is the place of a cell's value in the order of the axis; -1 if the cell has none.
+// Rank returns the place of a cell's value in the order of the axis; -1 if the cell has none.
 func (a *Axis) Rank(c Cell) int {
 	if rank, ok := a.ranks[c.Value(a.Column)]; ok {
 		return rank
@@ -86,15 +86,15 @@ func (a *Axis) Rank(c Cell) int {
 	return -1
 }
 
-// Of is a cell's value as its label has it; "" if the cell has none.
+// Of returns a cell's value as its label has it; "" if the cell has none.
 func (a *Axis) Of(c Cell) string {
 	return c.Text(func(s Setting) bool { return s.Column == a.Column })
 }
 
-// Has says whether a setting is of one of the axes.
+// Has reports whether a setting is of one of the axes.
 func (a Axes) Has(s Setting) bool { return a.At(s.Column) != nil }
 
-// At is the axis of a column; nil if it is none of them.
+// At returns the axis of a column; nil if it is none of them.
 func (a Axes) At(column string) *Axis {
 	for i := range a {
 		if a[i].Column == column {
@@ -104,7 +104,7 @@ func (a Axes) At(column string) *Axis {
 	return nil
 }
 
-// Columns are the columns of the axes.
+// Columns returns the columns of the axes.
 func (a Axes) Columns() []string {
 	names := make([]string, len(a))
 	for i := range a {
@@ -124,14 +124,14 @@ func (a Axes) Compare(x, y Cell) int {
 	return 0
 }
 
-// Text is what a cell has of the axes, in the words of its label.
+// Text returns what a cell has of the axes, in the words of its label.
 func (a Axes) Text(c Cell) string { return c.Text(a.Has) }
 
-// Short is a cell in the words in which it differs from the others; its label if there
+// Short returns a cell in the words in which it differs from the others; its label if there
 // is no other.
 func (a Axes) Short(c Cell) string { return cmp.Or(a.Text(c), c.Label) }
 
-// AmountAxis is the column of the amount of load of points; "" if the plan does not vary it.
+// AmountAxis returns the column of the amount of load of points; "" if the plan does not vary it.
 func AmountAxis(points []*Point) string {
 	for _, p := range points {
 		for _, s := range p.Cell.Settings {

@@ -56,7 +56,7 @@ func (t Trial) inPart() bool {
 	return t.Outcome != nil && t.Outcome.Row.InPart()
 }
 
-// unneeded says whether the trial was not run because those before it are enough: the
+// unneeded reports whether the trial was not run because those before it are enough: the
 // cell has no fewer trials than it needs.
 func (t Trial) unneeded() bool {
 	return t.Outcome != nil && slices.ContainsFunc(t.Outcome.Findings, func(f result.Finding) bool { return f.Code == finding.TrialsEnough })
@@ -71,7 +71,7 @@ type Prediction struct {
 	KVTokens int64  `json:"kv_cache_tokens,omitempty"`
 }
 
-// Outcome is "starts", or the class of the failure.
+// Outcome returns "starts", or the class of the failure.
 func (p *Prediction) Outcome() string {
 	if p.Starts {
 		return "starts"
@@ -89,7 +89,7 @@ func (p *Prediction) String() string {
 	return p.Outcome()
 }
 
-// Value is a cell's value of an axis; nil if it has none.
+// Value returns a cell's value of an axis; nil if it has none.
 func (c Cell) Value(column string) any {
 	for _, s := range c.Settings {
 		if s.Column == column {
@@ -99,7 +99,7 @@ func (c Cell) Value(column string) any {
 	return nil
 }
 
-// Text is those of a cell's settings that are wanted, in the words of its label.
+// Text returns those of a cell's settings that are wanted, in the words of its label.
 func (c Cell) Text(want func(Setting) bool) string {
 	var parts []string
 	for _, s := range c.Settings {
@@ -110,10 +110,10 @@ func (c Cell) Text(want func(Setting) bool) string {
 	return strings.Join(parts, " ")
 }
 
-// ServerText is what a cell's label has of its server.
+// ServerText returns what a cell's label has of its server.
 func (c Cell) ServerText() string { return c.Text(func(s Setting) bool { return s.Server }) }
 
-// Load is a cell's amount of load; 0 if the plan does not vary it.
+// Load returns a cell's amount of load; 0 if the plan does not vary it.
 func Load(c Cell) float64 {
 	for _, s := range c.Settings {
 		if v, ok := s.Value.(float64); ok && s.Amount {
@@ -123,11 +123,11 @@ func Load(c Cell) float64 {
 	return 0
 }
 
-// LoadText is a cell's amount of load in words; "" if the plan does not vary
+// LoadText returns a cell's amount of load in words; "" if the plan does not vary
 // it.
 func LoadText(c Cell) string { return c.Text(func(s Setting) bool { return s.Amount }) }
 
-// amounts are several amounts of load in words: "concurrency 1, 4, 16".
+// amounts returns several amounts of load in words: "concurrency 1, 4, 16".
 func amounts(points []*Point) string {
 	var values []string
 	name := ""

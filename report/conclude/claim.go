@@ -94,7 +94,7 @@ type Left struct {
 	Best *Point
 }
 
-// Cells are the ids of the cells that are the reason.
+// Cells returns the ids of the cells that are the reason.
 func (l Left) Cells() []string {
 	var ids []string
 	for _, p := range l.Points {
@@ -103,7 +103,7 @@ func (l Left) Cells() []string {
 	return ids
 }
 
-// Undecided are the trials of the cells that leave claims of the set not decided.
+// Undecided returns the trials of the cells that leave claims of the set not decided.
 func (s *Set) Undecided() []Trial {
 	var trials []Trial
 	for _, c := range s.Claims {
@@ -119,7 +119,7 @@ func (s *Set) Undecided() []Trial {
 	return trials
 }
 
-// loadClaims are the sweet spot of a series, which they mark, or if that is not
+// loadClaims returns the sweet spot of a series, which they mark, or if that is not
 // decided, the best load if that is.
 func (l *Series) loadClaims() []Claim {
 	if len(l.Points) < 2 || !l.begun() { // there is nothing to choose, or nothing yet
@@ -158,7 +158,7 @@ func (l *Series) loadClaims() []Claim {
 	return []Claim{c}
 }
 
-// place is a point in a claim.
+// place returns a point in a claim.
 func (p *Point) place(side string, m Measure) Place {
 	out := Place{Side: side, Cell: p.Cell.ID, Verdict: p.Verdict, Point: p}
 	out.Value, _ = p.Figure(m)
@@ -184,7 +184,7 @@ func (c *Claim) answer() {
 	}
 }
 
-// shared are the loads that all sides were given, in order. A side may have
+// shared returns the loads that all sides were given, in order. A side may have
 // others, which its plan excludes for the rest: it cannot be best there.
 func shared(sides []*Series) []float64 {
 	var loads []float64

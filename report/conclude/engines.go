@@ -107,7 +107,7 @@ func (s *Set) claim(c *Comparison, shown bool) {
 	c.Claims = append(c.Claims, in)
 }
 
-// Tied are the server axes that belong to the engine: each engine has one value
+// Tied returns the server axes that belong to the engine: each engine has one value
 // of them, and not all the same (a model that only one of them can read).
 func (s *Set) Tied() []string {
 	return slices.DeleteFunc(s.Servers().Columns(), func(column string) bool {
@@ -123,7 +123,7 @@ func (s *Set) Tied() []string {
 	})
 }
 
-// Valid is how many of its points have valid trials.
+// Valid returns how many of its points have valid trials.
 func (c *Comparison) Valid() (n int) {
 	for _, p := range c.Points {
 		if p.Valid > 0 {
@@ -141,12 +141,12 @@ func (c *Comparison) most() (most float64) {
 	return most
 }
 
-// Measured are the points that have numbers, also such as must not be used.
+// Measured returns the points that have numbers, also such as must not be used.
 func (c *Comparison) Measured() []*Point {
 	return slices.DeleteFunc(slices.Clone(c.Points), func(p *Point) bool { return p.Valid == 0 && p.Verdict != Invalid })
 }
 
-// Outcome is how a point ended, in a word or two.
+// Outcome returns how a point ended, in a word or two.
 func (p *Point) Outcome() string {
 	switch p.Verdict {
 	case Invalid:
@@ -157,7 +157,7 @@ func (p *Point) Outcome() string {
 	return string(p.Verdict)
 }
 
-// why is the reason that a point has no place in a comparison.
+// why returns the reason that a point has no place in a comparison.
 func (p *Point) why() string {
 	switch {
 	case p.open.kind != "":
@@ -168,7 +168,7 @@ func (p *Point) why() string {
 	return p.Outcome()
 }
 
-// Ranks are the places of the points in the ranking by a measure; it has none for points that
+// Ranks returns the places of the points in the ranking by a measure; it has none for points that
 // are not ranked.
 func (c *Comparison) Ranks(m Measure) map[*Point]Place {
 	ranks := map[*Point]Place{}

@@ -39,7 +39,7 @@ func (p *Point) Further() int {
 	return int(math.Ceil(beyondNeed * trials))
 }
 
-// lacking is how many trials a part of an objective lacks, of which it had so many; 0 if that
+// lacking returns how many trials a part of an objective lacks, of which it had so many; 0 if that
 // is not known.
 func lacking(p result.SLOPart, trials float64) (n float64) {
 	if p.MoreRequests > 0 && p.Requests > 0 {

@@ -6,16 +6,16 @@ import "sweep.dev/sweep/result"
 // name of the only one.
 type Fixed map[string]map[string]any
 
-// Of is what the plan says of the load of a cell.
+// Of returns what the plan says of the load of a cell.
 func (f Fixed) Of(c Cell) map[string]any { return f[LoadName(c)] }
 
-// LoadName is the name of the cell's load; "" in a plan with one.
+// LoadName returns the name of the cell's load; "" in a plan with one.
 func LoadName(c Cell) string {
 	name, _ := c.Value(result.LoadAxis).(string)
 	return name
 }
 
-// ByLoadName are the points of each named load, in the plan's order; of a plan with one
+// ByLoadName returns the points of each named load, in the plan's order; of a plan with one
 // load all of them. Nothing is compared between them: each has its own grid.
 func ByLoadName(points []*Point) []*Series {
 	return Group(points, func(p *Point) string { return LoadName(p.Cell) })

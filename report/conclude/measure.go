@@ -47,20 +47,20 @@ func (m Measure) ID() string {
 	return m.Column
 }
 
-// LessIsBest says that the lesser of two values is the better one.
+// LessIsBest reports whether the lesser of two values is the better one.
 func (m Measure) LessIsBest() bool {
 	known, ok := metric.Of(m.Column)
 	return ok && known.Less
 }
 
-// MoreIsBest says that the greater of two values is the better one. Of a plain fact
+// MoreIsBest reports whether the greater of two values is the better one. Of a plain fact
 // neither is.
 func (m Measure) MoreIsBest() bool {
 	known, ok := metric.Of(m.Column)
 	return ok && !known.Less
 }
 
-// of is a row's value of the measure. ok is false if a column of it is null, or
+// of returns a row's value of the measure. ok is false if a column of it is null, or
 // what it is divided by is not above 0.
 func (m Measure) of(row result.Row) (v float64, ok bool) {
 	v, ok = row.Number(m.Column)
@@ -86,7 +86,7 @@ func (m Measure) compare(a, b float64) int {
 	return cmp.Compare(b, a)
 }
 
-// How is the word for the worse of two values.
+// How returns the word for the worse of two values.
 func (m Measure) How() string {
 	switch {
 	case m.money:
@@ -97,7 +97,7 @@ func (m Measure) How() string {
 	return "slower"
 }
 
-// Show is a value for people.
+// Show returns a value for people.
 func (m Measure) Show(v float64) string {
 	if m.money {
 		return "$" + humanize.Price(v)
@@ -113,7 +113,7 @@ func (p *Point) Figure(m Measure) (mean float64, ok bool) {
 	return p.Average(m)
 }
 
-// Shown is a figure for people.
+// Shown returns a figure for people.
 func (p *Point) Shown(m Measure) string {
 	if v, ok := p.Figure(m); ok {
 		return m.Show(v)
@@ -124,13 +124,13 @@ func (p *Point) Shown(m Measure) string {
 	return "-"
 }
 
-// Infinite says whether a measure is infinite in a trial that counts: then so is
+// Infinite reports whether a measure is infinite in a trial that counts: then so is
 // its mean.
 func (p *Point) Infinite(m Measure) bool {
 	return slices.ContainsFunc(p.Counting(), func(t Trial) bool { return t.Outcome.Row.Infinite(m.Column) })
 }
 
-// Average is the mean of a measure over the trials that count.
+// Average returns the mean of a measure over the trials that count.
 func (p *Point) Average(m Measure) (mean float64, ok bool) {
 	n := 0
 	if p.Infinite(m) {

@@ -36,7 +36,7 @@ type Point struct {
 	open hole
 }
 
-// Spread is how far a measure varies between the valid trials, sd / mean; 0 for
+// Spread returns how far a measure varies between the valid trials, sd / mean; 0 for
 // a single one.
 func (p *Point) Spread(m Measure) float64 {
 	if len(p.Counting()) == 0 {
@@ -61,12 +61,12 @@ func (p *Point) Counting() []Trial {
 // is not null of trials that are INVALID in other figures alone.
 func (p *Point) Stands() bool { return p.Valid > 0 || slices.ContainsFunc(p.Trials, Trial.inPart) }
 
-// Simulated says whether a point's numbers are the simulator's.
+// Simulated reports whether a point's numbers are the simulator's.
 func (p *Point) Simulated() bool {
 	return slices.ContainsFunc(p.Counting(), func(t Trial) bool { return t.Outcome.Row[col.Simulated] == true })
 }
 
-// unrepresentative says whether a point's content cannot answer how fast its
+// unrepresentative reports whether a point's content cannot answer how fast its
 // server is.
 func (p *Point) unrepresentative() bool {
 	return slices.ContainsFunc(p.Counting(), func(t Trial) bool {
@@ -86,7 +86,7 @@ func (p *Point) RestsOn(column string) int {
 	return few
 }
 
-// Mark is what stands behind such a percentile: how few they are. Else it is "".
+// Mark returns what stands behind such a percentile: how few they are. Else it is "".
 func (p *Point) Mark(column string) string {
 	if few := p.RestsOn(column); few > 0 {
 		return fmt.Sprintf(" (%d)", few)
@@ -94,7 +94,7 @@ func (p *Point) Mark(column string) string {
 	return ""
 }
 
-// Fewest is the least number of completed requests of a trial that counts.
+// Fewest returns the least number of completed requests of a trial that counts.
 func (p *Point) Fewest() int {
 	fewest := math.MaxInt
 	for _, t := range p.Counting() {
@@ -155,7 +155,7 @@ type hole struct {
 	n, all int     // so many trials of all are of this kind and reason
 }
 
-// hole is that of a point: one of its trials is INVALID, failed or pending, or its
+// hole returns that of a point: one of its trials is INVALID, failed or pending, or its
 // objectives are undecided. A point has none if it passes, misses an objective, was
 // skipped, or did not start in a plan that records that. It is of the kind of the
 // first such trial, and pending only if all of them are.
@@ -188,7 +188,7 @@ func (p *Point) hole(recordStarts bool) hole {
 	return first
 }
 
-// String is the kind of the hole, its reason, and in how many trials it is.
+// String returns the kind of the hole, its reason, and in how many trials it is.
 func (h hole) String() string {
 	text := string(h.kind)
 	if h.why != "" {
@@ -200,7 +200,7 @@ func (h hole) String() string {
 	return text
 }
 
-// passes says whether every trial is valid and meets every objective.
+// passes reports whether every trial is valid and meets every objective.
 func (p *Point) passes() bool {
 	switch p.Verdict {
 	case SweetSpot, Acceptable, Unstable:

@@ -27,7 +27,7 @@ func say(holes []*Point) string {
 	return strings.Join(parts, ", ")
 }
 
-// briefly is why without codes.
+// briefly returns why without codes.
 func (p *Point) briefly() string {
 	if h := p.open; h.kind != "" {
 		h.why = ""
@@ -36,7 +36,7 @@ func (p *Point) briefly() string {
 	return p.why()
 }
 
-// Reason is why a cell without a valid trial has none, as a code.
+// Reason returns why a cell without a valid trial has none, as a code.
 func (p *Point) Reason() string {
 	column := col.ErrorClass
 	if p.Verdict == Invalid {

@@ -16,7 +16,7 @@ const (
 	P95Samples = 130
 )
 
-// Headline is a measured trial in one line: its rate, its latency, and how few
+// Headline returns a measured trial in one line: its rate, its latency, and how few
 // requests that rests on where they are too few.
 func Headline(row result.Row) string {
 	var parts []string
@@ -38,7 +38,7 @@ func Headline(row result.Row) string {
 // Infinite is what stands for a figure that failed requests make infinite.
 const Infinite = "inf"
 
-// shown is a figure of a row for people.
+// shown returns a figure of a row for people.
 func shown(row result.Row, column string) string {
 	if row.Infinite(column) {
 		return Infinite
@@ -49,7 +49,7 @@ func shown(row result.Row, column string) string {
 // Rates are the columns that can stand for how much a cell carries.
 var Rates = map[string]string{col.ThroughputTokS: "tok/s", col.RequestThroughput: "requests/s"}
 
-// Latencies are the latencies that people are shown: those of a stream, or the
+// Latencies returns the latencies that people are shown: those of a stream, or the
 // whole answer's if there was none.
 func Latencies(row result.Row) []string {
 	none := func(column string) bool { return row[column] == nil && !row.Infinite(column) }
@@ -59,7 +59,7 @@ func Latencies(row result.Row) []string {
 	return []string{"ttft", "tpot"}
 }
 
-// few is the number of requests behind a p95 that is shown, where they are too
+// few returns the number of requests behind a p95 that is shown, where they are too
 // few for one; else 0.
 func few(row result.Row) int {
 	for _, l := range Latencies(row) {
@@ -70,7 +70,7 @@ func few(row result.Row) int {
 	return 0
 }
 
-// restsOn is the number of requests behind a percentile, where they are too few
+// restsOn returns the number of requests behind a percentile, where they are too few
 // for it; else 0.
 func restsOn(row result.Row, column string) int {
 	if len(row.LowConfidence([]string{column})) == 0 {

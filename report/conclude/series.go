@@ -42,7 +42,7 @@ func byLoad(points []*Point, name func(*Point) string) []*Series {
 
 func compareLoads(a, b *Point) int { return cmp.Compare(Load(a.Cell), Load(b.Cell)) }
 
-// priced says whether any row of the series has a price.
+// priced reports whether any row of the series has a price.
 func (l *Series) priced() bool {
 	for _, p := range l.Points {
 		for _, t := range p.Trials {
@@ -54,12 +54,12 @@ func (l *Series) priced() bool {
 	return false
 }
 
-// begun says whether any cell of the series has an outcome.
+// begun reports whether any cell of the series has an outcome.
 func (l *Series) begun() bool {
 	return slices.ContainsFunc(l.Points, func(p *Point) bool { return p.Verdict != Pending })
 }
 
-// at are the points whose load is one of some.
+// at returns the points whose load is one of some.
 func (l *Series) at(loads []float64) []*Point {
 	var points []*Point
 	for _, p := range l.Points {
@@ -70,7 +70,7 @@ func (l *Series) at(loads []float64) []*Point {
 	return points
 }
 
-// blocks says whether a point could change which one is best: it is a hole, or
+// blocks reports whether a point could change which one is best: it is a hole, or
 // it may be chosen and lacks the figure.
 func blocks(p *Point, m Measure, may func(*Point) bool) bool {
 	if p.open.kind != "" {
@@ -80,7 +80,7 @@ func blocks(p *Point, m Measure, may func(*Point) bool) bool {
 	return may(p) && !ok
 }
 
-// peak is the point with the best figure among those of a series that may be
+// peak returns the point with the best figure among those of a series that may be
 // chosen, of equal ones that of the least load. It is not decided if the point
 // next above it is a hole, or if there are holes and no such point; then it
 // returns the holes. Without either, no point may be chosen.
@@ -111,7 +111,7 @@ func peak(points []*Point, m Measure, may func(*Point) bool) (best *Point, holes
 	return points[at], nil
 }
 
-// known is the point with the best figure among those that have one and miss no objective;
+// known returns the point with the best figure among those that have one and miss no objective;
 // nil if none has.
 func known(points []*Point, m Measure) (best *Point) {
 	for _, p := range points {
@@ -158,7 +158,7 @@ func (l *Series) sweetSpot(m Measure) choice {
 	return c
 }
 
-// rate is the measure of the series: tokens, or requests if tokens were not
+// rate returns the measure of the series: tokens, or requests if tokens were not
 // counted.
 func (l *Series) rate() Measure {
 	for _, p := range l.Points {

@@ -44,7 +44,7 @@ func Conclude(in Input) *Set {
 	return s
 }
 
-// Value is a point's value of an axis, or what the plan fixes it to.
+// Value returns a point's value of an axis, or what the plan fixes it to.
 func (s *Set) Value(p *Point, column string) any {
 	return cmp.Or[any](p.Cell.Value(column), s.in.Fixed.Of(p.Cell)[column], "-")
 }
@@ -80,7 +80,7 @@ func (s *Set) conclude() {
 	}
 }
 
-// Answers are the claims that answer some question.
+// Answers returns the claims that answer some question.
 func (s *Set) Answers(questions ...Question) []Claim {
 	var some []Claim
 	for _, c := range s.Claims {
@@ -129,7 +129,7 @@ func (s *Set) judge() {
 	}
 }
 
-// scattered is what a row of the groups table says of how the trials of its cell differ. A
+// scattered returns what a row of the groups table says of how the trials of its cell differ. A
 // run has thousands of cells, and a row hundreds of columns.
 func scattered(row result.Row) result.Row {
 	some := result.Row{}
@@ -144,7 +144,7 @@ func scattered(row result.Row) result.Row {
 	return some
 }
 
-// Servers are the axes that the servers of the plan vary, those that are not run included.
+// Servers returns the axes that the servers of the plan vary, those that are not run included.
 func (s *Set) Servers() Axes {
 	var cells []Cell
 	for _, p := range s.Points {
@@ -153,7 +153,7 @@ func (s *Set) Servers() Axes {
 	return slices.DeleteFunc(varied(append(cells, s.in.Skipped...)), func(a Axis) bool { return !a.Server })
 }
 
-// shapesOf are the shapes by the settings that their sides share and by the name
+// shapesOf returns the shapes by the settings that their sides share and by the name
 // of a point's side, those with two sides that have a price.
 func (s *Set) shapesOf(share func(Setting) bool, side func(*Point) string) []*Shape {
 	var all []*Shape

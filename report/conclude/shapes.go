@@ -23,7 +23,7 @@ func (sh *Shape) claims() []Claim {
 	return append(claims, sh.bests(AskGPUBest, perDollar))
 }
 
-// at are the claims at one load, that of a point: one for each measure if two
+// at returns the claims at one load, that of a point: one for each measure if two
 // sides meet every objective there, one without a measure if one does. There is
 // none for a load that was given to one side alone.
 func (sh *Shape) at(of *Point) []Claim {

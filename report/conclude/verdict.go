@@ -63,13 +63,13 @@ var Rules = []string{
 	"sides are ranked at equal load, or each at its best of the loads that all of them were given; engines and servers with the finding " + finding.ContentUnrepresentative.String() + " are not ranked",
 }
 
-// Judge is the verdict on one trial by itself.
+// Judge returns the verdict on one trial by itself.
 func Judge(t Trial) Verdict {
 	v, _ := judge(t.Outcome)
 	return v
 }
 
-// judge is the verdict on an outcome, and the reason of an unstable or undecided
+// judge returns the verdict on an outcome, and the reason of an unstable or undecided
 // one.
 func judge(o *result.Outcome) (v Verdict, why string) {
 	if v := standing(o); v != "" {
@@ -101,14 +101,14 @@ func swamped(rows []result.Row) string {
 	return fmt.Sprintf("the engine preempted %s of %s: its KV cache is full", humanize.Plural(int(preemptions), "request"), humanize.Figure(completed))
 }
 
-// apart is the least that the standard deviation behind n values is, as a share of
+// apart returns the least that the standard deviation behind n values is, as a share of
 // theirs, at the confidence of spreadConfidence.
 func apart(n int) float64 {
 	k := float64(n - 1)
 	return math.Sqrt(k / quantile.ChiSquare(spreadConfidence, k))
 }
 
-// standing is why the numbers of an outcome do not count; "" if they do.
+// standing returns why the numbers of an outcome do not count; "" if they do.
 func standing(o *result.Outcome) Verdict {
 	if o == nil {
 		return Pending
@@ -127,7 +127,7 @@ func standing(o *result.Outcome) Verdict {
 	return FailedRun
 }
 
-// met is what objectives come to: Missed, Undecided with the first that is why, or
+// met returns what objectives come to: Missed, Undecided with the first that is why, or
 // Acceptable.
 func met(objectives []result.SLOResult) (v Verdict, why string) {
 	v = Acceptable
@@ -146,7 +146,7 @@ func met(objectives []result.SLOResult) (v Verdict, why string) {
 	return v, why
 }
 
-// jitter is how far a p95 of a row is from its p50, where that is too far; else "".
+// jitter returns how far a p95 of a row is from its p50, where that is too far; else "".
 func jitter(row result.Row) string {
 	for _, l := range []string{"ttft", "tpot"} {
 		p50, p95 := row.Float(col.Latency("p50", l)), row.Float(col.Latency("p95", l))
@@ -172,7 +172,7 @@ var marks = []struct {
 	{SweetSpot, "*"}, {Acceptable, "+"}, {Unstable, "~"}, {Undecided, "?"}, {Missed, "-"}, {Invalid, "!"}, {NoStart, "o"}, {FailedRun, "x"}, {Skipped, "/"}, {Pending, "."},
 }
 
-// Verdicts are all verdicts, best first.
+// Verdicts returns all verdicts, best first.
 func Verdicts() []Verdict {
 	all := make([]Verdict, len(marks))
 	for i, m := range marks {
@@ -181,7 +181,7 @@ func Verdicts() []Verdict {
 	return all
 }
 
-// Mark is the one character that stands for a verdict.
+// Mark returns the one character that stands for a verdict.
 func (v Verdict) Mark() string {
 	for _, m := range marks {
 		if m.v == v {

@@ -103,7 +103,7 @@ func claims(t *testing.T, run *report.Run) string {
 	return b.String()
 }
 
-// heap is how many bytes are in use.
+// heap returns how many bytes are in use.
 func heap() int {
 	runtime.GC()
 	runtime.GC() // pools keep what they had for one more

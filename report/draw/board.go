@@ -83,7 +83,7 @@ func (b *Board) eachHead(at int, visit func(from, to int, text string)) {
 	}
 }
 
-// shared says whether a column has the heads of the one before it down to a line. The
+// shared reports whether a column has the heads of the one before it down to a line. The
 // last line's heads are each column's own.
 func (b *Board) shared(at, i int) bool {
 	if at == len(b.Heads)-1 {
@@ -105,7 +105,7 @@ func (b *Board) left() int {
 	return n
 }
 
-// Width is how many columns of a terminal the board takes.
+// Width returns how many columns of a terminal the board takes.
 func (b *Board) Width() int {
 	n := 2 + b.left()
 	for _, w := range b.columns() {
@@ -114,7 +114,7 @@ func (b *Board) Width() int {
 	return n
 }
 
-// Height is how many lines the board takes, without its title.
+// Height returns how many lines the board takes, without its title.
 func (b *Board) Height() int {
 	n := b.headLines() + len(b.Rows)
 	for _, row := range b.Rows {
@@ -125,7 +125,7 @@ func (b *Board) Height() int {
 	return n
 }
 
-// second is the second line of a row; nil if nothing is below its figures.
+// second returns the second line of a row; nil if nothing is below its figures.
 func second(row []*Figure) []*Figure {
 	if !slices.ContainsFunc(row, func(f *Figure) bool { return f != nil && f.Below != "" }) {
 		return nil
@@ -139,7 +139,7 @@ func second(row []*Figure) []*Figure {
 	return below
 }
 
-// headLines is 0 for a board of one figure.
+// headLines returns 0 for a board of one figure.
 func (b *Board) headLines() int {
 	if len(b.Heads) == 0 && b.Down != "" {
 		return 1
@@ -147,7 +147,7 @@ func (b *Board) headLines() int {
 	return len(b.Heads)
 }
 
-// Pages are the board, or if it is wider than a terminal, parts of its columns that
+// Pages returns the board, or if it is wider than a terminal, parts of its columns that
 // are not. A page has one column at least.
 func (b *Board) Pages(width int) []*Board {
 	if len(b.Rows) == 0 || b.Width() <= width {
@@ -165,7 +165,7 @@ func (b *Board) Pages(width int) []*Board {
 	return pages
 }
 
-// part is a board of some of the columns, without the rows that have nothing in them.
+// part returns a board of some of the columns, without the rows that have nothing in them.
 func (b *Board) part(from, to int) *Board {
 	p := &Board{Title: b.Title, Down: b.Down}
 	for _, line := range b.Heads {
@@ -227,7 +227,7 @@ func (d *Document) Board(b *Board) {
 	}
 }
 
-// figure is a figure in its column, and how many columns it takes.
+// figure returns a figure in its column, and how many columns it takes.
 func (d *Document) figure(f *Figure, w column) (text string, n int) {
 	if f == nil {
 		return "", 0

@@ -32,7 +32,7 @@ type Item struct {
 	Drawn  []string // lines of a terminal that stand as they are, before those below
 }
 
-// Items are entries of a text each.
+// Items returns entries of a text each.
 func Items(texts []string) []Item {
 	items := make([]Item, len(texts))
 	for i, text := range texts {
@@ -52,7 +52,7 @@ type Document struct {
 // New begins a document.
 func New(w io.Writer, style Style) *Document { return &Document{w: w, style: style} }
 
-// Err is the first error of writing.
+// Err returns the first error of writing.
 func (d *Document) Err() error { return d.err }
 
 func (d *Document) line(text string) {

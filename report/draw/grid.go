@@ -26,7 +26,7 @@ type Field struct {
 	Verdict conclude.Verdict // "" if there is none
 }
 
-// Fields are fields without a verdict.
+// Fields returns fields without a verdict.
 func Fields(texts ...string) []Field {
 	all := make([]Field, len(texts))
 	for i, text := range texts {
@@ -74,7 +74,7 @@ func (g Grid) widths(heads []string) []int {
 	return width
 }
 
-// total is what columns take with the gaps before them.
+// total returns what columns take with the gaps before them.
 func total(width []int) (n int) {
 	for _, w := range width {
 		n += 2 + w

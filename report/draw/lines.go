@@ -41,7 +41,7 @@ func (d *Document) Parts(parts ...string) {
 	}
 }
 
-// plain is a text on one line, with the spaces of its commands.
+// plain returns a text on one line, with the spaces of its commands.
 func plain(text string) string {
 	parts := strings.Split(text, unbroken)
 	for i := range parts {

@@ -35,7 +35,7 @@ type Format struct {
 	make func(*export) error
 }
 
-// Formats are all that there are.
+// Formats returns all that there are.
 func Formats() []Format {
 	return []Format{
 		{Name: "vllm", Doc: "result folders of vllm bench sweep, for its plot and plot_pareto", make: vllm},
@@ -118,7 +118,7 @@ func (e *export) note(line string) {
 	}
 }
 
-// trials are those with numbers that may be exported, in the plan's order.
+// trials returns those with numbers that may be exported, in the plan's order.
 func (e *export) trials() iter.Seq[conclude.Trial] {
 	return func(yield func(conclude.Trial) bool) {
 		for _, t := range e.run.Trials {
@@ -163,7 +163,7 @@ func (e *export) requests(t conclude.Trial) iter.Seq2[*result.Request, error] {
 	}
 }
 
-// text is a column of a row that holds a text; "" for null.
+// text returns a column of a row that holds a text; "" for null.
 func text(row result.Row, column string) string {
 	s, _ := row[column].(string)
 	return s

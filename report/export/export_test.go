@@ -31,7 +31,7 @@ import (
 
 const second = time.Second
 
-// answer is a completed request of a closed loop: a chunk with the role alone, then two
+// answer returns a completed request of a closed loop: a chunk with the role alone, then two
 // tokens, then the chunk that ends the answer.
 func answer(n int, sent time.Duration) result.Request {
 	return result.Request{
@@ -42,7 +42,7 @@ func answer(n int, sent time.Duration) result.Request {
 	}
 }
 
-// failed is a request that failed after half a second.
+// failed returns a request that failed after half a second.
 func failed(n int, sent time.Duration) result.Request {
 	r := answer(n, sent)
 	r.Status, r.ErrorClass, r.End, r.FirstToken, r.ChunkUS = result.Failed, result.ErrReset, sent+second/2, result.Never, nil
@@ -63,7 +63,7 @@ func (m madeUp) with(column string, value any) madeUp {
 	return m
 }
 
-// plain is a valid trial of two requests, one after the other, and one that failed.
+// plain returns a valid trial of two requests, one after the other, and one that failed.
 func plain() madeUp {
 	return madeUp{
 		cell: "4be1", set: map[string]any{col.Engine: "vllm", col.Concurrency: 2, "tensor-parallel-size": 2},
@@ -150,7 +150,7 @@ func try(run *report.Run, format string, o Options) (*Export, error) {
 	return nil, errors.New("no such format")
 }
 
-// data is the file of a name that a pattern matches.
+// data returns the file of a name that a pattern matches.
 func (e *Export) data(t *testing.T, pattern string) []byte {
 	t.Helper()
 	for _, f := range e.Files {
@@ -253,7 +253,7 @@ func TestInvalid(t *testing.T) {
 	}
 }
 
-// process is what InferenceX' process_result.py does with a result of one node: each key
+// process returns what InferenceX' process_result.py does with a result of one node: each key
 // that ends in ms becomes seconds, each with tpot an interactivity too, and whatever it
 // cannot make a number of ends it.
 func process(result map[string]any, env map[string]string) (row map[string]any, err error) {
@@ -489,7 +489,7 @@ func TestPrometheus(t *testing.T) {
 	}
 }
 
-// metrics are the names of all metrics that the export has.
+// metrics returns the names of all metrics that the export has.
 func metrics() []string {
 	names := []string{runTrials}
 	for _, g := range gauges() {

@@ -43,7 +43,7 @@ type fact struct {
 
 func nobody(*export, result.Row) string { return "" }
 
-// single is a value if the server has one GPU, where it can be no other.
+// single returns a value if the server has one GPU, where it can be no other.
 func single(value string) func(*export, result.Row) string {
 	return func(_ *export, row result.Row) string {
 		if n, ok := row.Number(col.GPUCount); ok && n == 1 {
@@ -62,7 +62,7 @@ func column(name string) func(*export, result.Row) string {
 	}
 }
 
-// facts are what process_result.py wants in its environment for a single node.
+// facts returns what process_result.py wants in its environment for a single node.
 func facts() []fact {
 	return []fact{
 		{"RUNNER_TYPE", "hw", column(col.GPU)},
@@ -85,7 +85,7 @@ func facts() []fact {
 	}
 }
 
-// roles says whether the run has columns of single roles: servers of several.
+// roles reports whether the run has columns of single roles: servers of several.
 func (e *export) roles() bool {
 	return slices.ContainsFunc(e.run.Resolved.Columns, func(c result.Column) bool {
 		return strings.HasSuffix(c.Name, "_"+col.MeanRequestsRunning)
@@ -172,7 +172,7 @@ func (e *FactError) Unwrap() error { return e.err }
 
 func resultName(t conclude.Trial) string { return fmt.Sprintf("%s_t%02d", t.Cell.ID, t.Trial) }
 
-// environment is what the script needs to know of a row, by the names of the facts.
+// environment returns what the script needs to know of a row, by the names of the facts.
 func (e *export) environment(row result.Row) (map[string]string, error) {
 	env := map[string]string{}
 	var missing []string
@@ -205,7 +205,7 @@ func (e *export) environment(row result.Row) (map[string]string, error) {
 	return env, nil
 }
 
-// gpusOf is the number of GPUs by which throughput is divided.
+// gpusOf returns the number of GPUs by which throughput is divided.
 func gpusOf(env map[string]string) (int, error) {
 	gpus := 1
 	for _, name := range []string{"TP", "PP_SIZE"} {
@@ -221,7 +221,7 @@ func gpusOf(env map[string]string) (int, error) {
 	return gpus, nil
 }
 
-// readable is the object without what process_result.py stumbles over: nulls, a zero
+// readable returns the object without what process_result.py stumbles over: nulls, a zero
 // by which it divides, and texts under names that it takes for latencies.
 func (o object) readable() object {
 	return slices.DeleteFunc(slices.Clone(o), func(f field) bool {
@@ -231,7 +231,7 @@ func (o object) readable() object {
 	})
 }
 
-// inferencexRow is the row that process_result.py makes of a result of one node.
+// inferencexRow returns the row that process_result.py makes of a result of one node.
 func inferencexRow(o object, env map[string]string) (object, error) {
 	number := func(key string) float64 {
 		if f := o.find(key); f != nil {

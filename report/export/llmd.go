@@ -72,7 +72,7 @@ func llmd(e *export) error {
 	return nil
 }
 
-// report is one trial.
+// report returns one trial.
 func (e *export) report(t conclude.Trial) tree {
 	row := t.Outcome.Row
 	var out tree
@@ -90,7 +90,7 @@ func (e *export) report(t conclude.Trial) tree {
 	return out
 }
 
-// verdictOf is our own word on the numbers: any key is allowed there.
+// verdictOf returns our own word on the numbers: any key is allowed there.
 func verdictOf(row result.Row) tree {
 	var v tree
 	put(&v, "valid", row[col.Valid])
@@ -118,7 +118,7 @@ func (e *export) llmdRun(t conclude.Trial) tree {
 	return run
 }
 
-// scenario is the server and the load. A part with a required field that is not
+// scenario returns the server and the load. A part with a required field that is not
 // known is left out whole.
 func (e *export) scenario(t conclude.Trial) tree {
 	row := t.Outcome.Row
@@ -177,7 +177,7 @@ func (e *export) scenario(t conclude.Trial) tree {
 	return scenario
 }
 
-// settings are the axes of the server, or those of the load.
+// settings returns the axes of the server, or those of the load.
 func settings(t conclude.Trial, server bool) tree {
 	out := tree{}
 	for _, s := range t.Cell.Settings {
@@ -193,7 +193,7 @@ type measure struct {
 	name, units, latency string // of the columns
 }
 
-// aggregate is what was measured over the whole trial.
+// aggregate returns what was measured over the whole trial.
 func aggregate(row result.Row) tree {
 	var requests, latency, throughput, out tree
 	put(&requests, "total", row[col.Requests])
@@ -224,7 +224,7 @@ func aggregate(row result.Row) tree {
 	return out
 }
 
-// perRequest is the mean of a sum of the completed requests.
+// perRequest returns the mean of a sum of the completed requests.
 func perRequest(row result.Row, column string) tree {
 	sum, ok := row.Number(column)
 	n, completed := row.Number(col.Completed)
@@ -234,7 +234,7 @@ func perRequest(row result.Row, column string) tree {
 	return tree{{Key: "units", Value: "count"}, {Key: "mean", Value: sum / n}}
 }
 
-// statistics are those of a latency, in seconds; nil without a mean, which the form
+// statistics returns those of a latency, in seconds; nil without a mean, which the form
 // requires.
 func (m measure) statistics(row result.Row) tree {
 	out := tree{{Key: "units", Value: m.units}}
@@ -252,7 +252,7 @@ func (m measure) statistics(row result.Row) tree {
 	return out
 }
 
-// observability is what the server and its GPUs said of themselves.
+// observability returns what the server and its GPUs said of themselves.
 func observability(row result.Row) tree {
 	var all tree
 	for _, m := range []struct {

@@ -32,7 +32,7 @@ const (
 	same         = 1
 )
 
-// gauges are the metrics of a trial, in their order. Names have their base unit, as
+// gauges returns the metrics of a trial, in their order. Names have their base unit, as
 // Prometheus asks for.
 func gauges() []gauge {
 	percentile := func(latency string) map[string]string {
@@ -75,7 +75,7 @@ func gauges() []gauge {
 	}
 }
 
-// boolean is a column of truth as 0 or 1.
+// boolean returns a column of truth as 0 or 1.
 func boolean(column string) func(result.Row) (float64, bool) {
 	return func(row result.Row) (float64, bool) {
 		v, ok := row[column].(bool)
@@ -114,7 +114,7 @@ func openmetrics(e *export) error {
 	return nil
 }
 
-// families are the metrics of the run, those without a value left out. The textfile
+// families returns the metrics of the run, those without a value left out. The textfile
 // collector refuses times; a backfill needs them.
 func (e *export) families(timed bool) []*dto.MetricFamily {
 	var all []*dto.MetricFamily
@@ -170,7 +170,7 @@ func family(name, help string) *dto.MetricFamily {
 	return &dto.MetricFamily{Name: &name, Help: &help, Type: dto.MetricType_GAUGE.Enum()}
 }
 
-// percentilesOf are the values of the label percentile that a metric has.
+// percentilesOf returns the values of the label percentile that a metric has.
 func percentilesOf(g gauge) []string {
 	if g.value != nil {
 		return []string{""}
@@ -209,7 +209,7 @@ func (e *export) states() map[string]int {
 	return n
 }
 
-// labels are the identity of a trial and its cell's axes.
+// labels returns the identity of a trial and its cell's axes.
 func (e *export) labels(t conclude.Trial) []*dto.LabelPair {
 	row := t.Outcome.Row
 	list := []*dto.LabelPair{
@@ -236,7 +236,7 @@ func label(name, value string) *dto.LabelPair {
 	return &dto.LabelPair{Name: &name, Value: &value}
 }
 
-// labelName is a column as a label: letters, digits and underscores, and none of the
+// labelName returns a column as a label: letters, digits and underscores, and none of the
 // names that a metric has already.
 func labelName(column string) string {
 	name := strings.Map(func(r rune) rune {

@@ -83,7 +83,7 @@ func vllm(e *export) error {
 	return nil
 }
 
-// folder is the name of a cell's folder as vllm bench sweep makes it from the
+// folder returns the name of a cell's folder as vllm bench sweep makes it from the
 // parameters.
 func folder(c conclude.Cell) string {
 	var server, load []string
@@ -115,7 +115,7 @@ func folder(c conclude.Cell) string {
 	return name
 }
 
-// benchServe is a trial as vllm bench serve --save-result writes it; nil if its tokens
+// benchServe returns a trial as vllm bench serve --save-result writes it; nil if its tokens
 // are not known, without which no reader takes it.
 func (e *export) benchServe(t conclude.Trial) (object, error) {
 	row := t.Outcome.Row
@@ -238,7 +238,7 @@ func (o *object) set(key string, value any) {
 
 func (o *object) has(key string) bool { return o.find(key) != nil }
 
-// same says whether a key has a value already, as any type of number.
+// same reports whether a key has a value already, as any type of number.
 func (o *object) same(key string, value any) bool {
 	f := o.find(key)
 	return f != nil && fmt.Sprint(f.value) == fmt.Sprint(value)
@@ -253,7 +253,7 @@ func (o *object) find(key string) *field {
 	return nil
 }
 
-// line is the object on a line of its own.
+// line returns the object on a line of its own.
 func (o object) line() []byte {
 	b, err := o.MarshalJSON()
 	if err != nil {

@@ -98,7 +98,7 @@ func (w *whole) latencies(r *result.Request) {
 	}
 }
 
-// plus is a sum that is unknown once a part of it is.
+// plus returns a sum that is unknown once a part of it is.
 func plus(sum, n int) int {
 	if sum == result.Unknown || n < 0 {
 		return result.Unknown
@@ -140,7 +140,7 @@ func quantile(sorted iter.Seq[float64], n int, p float64) float64 {
 	return result.Quantile(near, h-math.Floor(h))
 }
 
-// moments are the number of values, their mean and the population's standard deviation,
+// moments returns the number of values, their mean and the population's standard deviation,
 // as numpy has them.
 func moments(values iter.Seq[float64]) (n int, mean, std float64) {
 	for v := range values {

@@ -77,7 +77,7 @@ func TestWhole_memory(t *testing.T) {
 	}
 }
 
-// live is how many bytes of the heap are in use.
+// live returns how many bytes of the heap are in use.
 func live() int64 {
 	var m runtime.MemStats
 	runtime.GC()

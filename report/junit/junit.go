@@ -130,7 +130,7 @@ func text(v any) string {
 	return fmt.Sprint(v)
 }
 
-// cases are those of a cell: one for each of its objectives, or one if it has none or
+// cases returns those of a cell: one for each of its objectives, or one if it has none or
 // no valid trial. The first has the time of all.
 func cases(p *conclude.Point) []testcase {
 	whole := testcase{Name: "measured", Class: plaintext.Line(p.Cell.Label)}

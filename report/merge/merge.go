@@ -260,7 +260,7 @@ func (s *Set) share() error {
 	return nil
 }
 
-// numbers are those of the trials of a cell.
+// numbers returns those of the trials of a cell.
 func (s source) numbers(cell string) (numbers []int) {
 	for n := 1; n <= max(1, s.resolved.Repeats); n++ {
 		numbers = append(numbers, n)
@@ -268,7 +268,7 @@ func (s source) numbers(cell string) (numbers []int) {
 	return append(numbers, s.state.AddedTo(cell)...)
 }
 
-// of are the committed trials of a cell, in order.
+// of returns the committed trials of a cell, in order.
 func (s source) of(cell string) (list []rundir.Commit) {
 	for _, n := range s.numbers(cell) {
 		if c, ok := s.state.Committed[rundir.Key{Cell: cell, Trial: n}]; ok {
@@ -282,7 +282,7 @@ func measured(trials []rundir.Commit) bool {
 	return slices.ContainsFunc(trials, func(c rundir.Commit) bool { return c.Status != result.StatusSkipped })
 }
 
-// equal says whether two trials have the same bytes: the digest of a result has those of
+// equal reports whether two trials have the same bytes: the digest of a result has those of
 // all other files.
 func equal(a, b rundir.Commit) bool { return a.Key == b.Key && a.SHA256 == b.SHA256 }
 
@@ -304,7 +304,7 @@ func (s *Set) Into(ctx context.Context, fx *effect.Effects, dir string) error {
 	return rundir.Assemble(ctx, fx, dir, m, first.plan, b.Bytes(), s.parts)
 }
 
-// manifest is that of the first run, for all of them.
+// manifest returns that of the first run, for all of them.
 func (s *Set) manifest() (rundir.Manifest, error) {
 	m := s.sources[0].state.Manifest
 	m.Reuse, m.Merged, m.Rehearsed = "", nil, false
@@ -336,7 +336,7 @@ func (s *Set) manifest() (rundir.Manifest, error) {
 	return m, nil
 }
 
-// either is an expression that is true if one of some is; "" is true always.
+// either returns an expression that is true if one of some is; "" is true always.
 func either(list []string) string {
 	slices.Sort(list)
 	list = slices.Compact(list)
@@ -364,7 +364,7 @@ func (s *Set) Notes() (notes []string) {
 	return notes
 }
 
-// Dirs are the run directories, in the order in which they were made.
+// Dirs returns the run directories, in the order in which they were made.
 func (s *Set) Dirs() (list []string) {
 	for _, src := range s.sources {
 		list = append(list, src.dir)
@@ -372,7 +372,7 @@ func (s *Set) Dirs() (list []string) {
 	return list
 }
 
-// Trials are those with an outcome, of all that the plan wants of the cells.
+// Trials returns those with an outcome, of all that the plan wants of the cells.
 func (s *Set) Trials() (done, planned int) {
 	for i, src := range s.sources {
 		for key := range src.state.Committed {
@@ -392,5 +392,5 @@ func (s *Set) Trials() (done, planned int) {
 	return done, planned
 }
 
-// Resolved is the plan of all runs, as it was resolved.
+// Resolved returns the plan of all runs, as it was resolved.
 func (s *Set) Resolved() *report.Resolved { return &s.sources[0].resolved }

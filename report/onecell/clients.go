@@ -13,7 +13,7 @@ import (
 	"sweep.dev/sweep/result/finding"
 )
 
-// clients are tables of the clients of the trials that several sent: of all of them if
+// clients returns tables of the clients of the trials that several sent: of all of them if
 // details are asked for, else of those that are INVALID for what a client did.
 func (v *view) clients() []draw.Grid {
 	var grids []draw.Grid
@@ -25,7 +25,7 @@ func (v *view) clients() []draw.Grid {
 	return grids
 }
 
-// blamed says whether a trial is INVALID for what one of its clients did.
+// blamed reports whether a trial is INVALID for what one of its clients did.
 func blamed(t conclude.Trial) bool {
 	return slices.ContainsFunc(t.Outcome.Invalid, func(f result.Finding) bool {
 		switch f.Code {
@@ -60,7 +60,7 @@ func (v *view) clientGrid(t conclude.Trial) draw.Grid {
 	return g
 }
 
-// figure is a value times a factor; - if it is not known.
+// figure returns a value times a factor; - if it is not known.
 func figure(v *float64, factor float64) string {
 	if v == nil {
 		return "-"
@@ -68,7 +68,7 @@ func figure(v *float64, factor float64) string {
 	return humanize.Figure(*v * factor)
 }
 
-// nearest is the bound that a client came nearest to, and by how much. Why one was lost
+// nearest returns the bound that a client came nearest to, and by how much. Why one was lost
 // is in the reason of INVALID.
 func nearest(c result.ClientHealth) string {
 	name := plaintext.Line(c.Nearest)

@@ -30,7 +30,7 @@ var courses = []struct{ series, name, unit string }{
 // brief is how many of the courses are drawn when details are not asked for.
 const brief = 3
 
-// clientSamples are what the client saw of a trial, second by second; none if
+// clientSamples returns what the client saw of a trial, second by second; none if
 // nothing was stored.
 func clientSamples(dir string, t conclude.Trial) ([]result.Sample, error) {
 	if t.Outcome == nil {

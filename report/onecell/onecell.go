@@ -78,7 +78,7 @@ func (v *view) title() string {
 	return text
 }
 
-// state is the verdict on the cell, and which trials it rests on.
+// state returns the verdict on the cell, and which trials it rests on.
 func (v *view) state() []string {
 	text := v.p.Verdict.Mark() + " " + v.p.Outcome()
 	if v.p.Why != "" {
@@ -101,12 +101,12 @@ func (v *view) state() []string {
 	return lines
 }
 
-// measured are the trials with an outcome.
+// measured returns the trials with an outcome.
 func (v *view) measured() []conclude.Trial {
 	return slices.DeleteFunc(slices.Clone(v.p.Trials), func(t conclude.Trial) bool { return t.Outcome == nil })
 }
 
-// objectives are those of the cell, over its valid trials together.
+// objectives returns those of the cell, over its valid trials together.
 func (v *view) objectives() []draw.Item {
 	if v.p.Valid == 0 {
 		return nil
@@ -129,7 +129,7 @@ func (v *view) objectives() []draw.Item {
 	return items
 }
 
-// found are findings, each code once with the trials that have it. The figures in the
+// found returns findings, each code once with the trials that have it. The figures in the
 // text are those of the first of them.
 func (v *view) found(of func(*result.Outcome) []result.Finding, advise bool) []draw.Item {
 	type group struct {
@@ -173,7 +173,7 @@ func (v *view) found(of func(*result.Outcome) []result.Finding, advise bool) []d
 	return items
 }
 
-// uniform are the texts of trials that all say the same.
+// uniform returns the texts of trials that all say the same.
 func uniform(text string, numbers []int) []string {
 	all := make([]string, len(numbers))
 	for i, n := range numbers {
@@ -182,7 +182,7 @@ func uniform(text string, numbers []int) []string {
 	return all
 }
 
-// trials are numbers of trials in words: "trial 2", "trials 1, 3".
+// trials returns numbers of trials in words: "trial 2", "trials 1, 3".
 func trials(numbers []int) string {
 	texts := make([]string, len(numbers))
 	for i, n := range numbers {
@@ -197,7 +197,7 @@ func trials(numbers []int) string {
 // briefTail is how many lines of a log are quoted when details are not asked for.
 const briefTail = 5
 
-// failures are why trials failed, each reason once, with the end of the server's log.
+// failures returns why trials failed, each reason once, with the end of the server's log.
 func (v *view) failures() []draw.Item {
 	type failure struct {
 		numbers []int
@@ -263,7 +263,7 @@ func (v *view) courses(d *draw.Document) error {
 	return nil
 }
 
-// logs are the engine logs of the trials, or if there is none their folders.
+// logs returns the engine logs of the trials, or if there is none their folders.
 func (v *view) logs() []string {
 	var paths []string
 	for _, t := range v.measured() {

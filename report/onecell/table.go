@@ -25,7 +25,7 @@ type line struct {
 	of func(result.Row) (v float64, ok bool)
 }
 
-// lines are the usual figures, in the order in which people read them.
+// lines returns the usual figures, in the order in which people read them.
 func lines() []line {
 	return []line{
 		{name: "requests completed", column: col.Completed},
@@ -45,7 +45,7 @@ func lines() []line {
 	}
 }
 
-// apart is how much later the client saw first tokens than the server, in ms. It is
+// apart returns how much later the client saw first tokens than the server, in ms. It is
 // known only if both speak of the same requests.
 func apart(row result.Row) (v float64, ok bool) {
 	for _, f := range agreement.Compare(row) {
@@ -56,7 +56,7 @@ func apart(row result.Row) (v float64, ok bool) {
 	return 0, false
 }
 
-// number is the figure of a row.
+// number returns the figure of a row.
 func (l line) number(row result.Row) (v float64, ok bool) {
 	if l.of != nil {
 		return l.of(row)
@@ -71,7 +71,7 @@ func (l line) show(v float64) string {
 	return humanize.Figure(v)
 }
 
-// text is the figure of a trial; a percentile of too few requests has their number
+// text returns the figure of a trial; a percentile of too few requests has their number
 // behind it.
 func (l line) text(t conclude.Trial) string {
 	if t.Outcome == nil {
@@ -89,7 +89,7 @@ func (l line) text(t conclude.Trial) string {
 	return l.show(v) + alone.Mark(l.column)
 }
 
-// grids are the tables of the trials. Trials of which no figure is known have none,
+// grids returns the tables of the trials. Trials of which no figure is known have none,
 // but for columns that are asked for.
 func (v *view) grids() []draw.Grid {
 	unmeasured := !slices.ContainsFunc(v.measured(), func(t conclude.Trial) bool {
@@ -113,7 +113,7 @@ func (v *view) grids() []draw.Grid {
 	}
 }
 
-// heads are the names of the columns, one for each trial.
+// heads returns the names of the columns, one for each trial.
 func (v *view) heads() []string {
 	var heads []string
 	for _, t := range v.p.Trials {
@@ -122,7 +122,7 @@ func (v *view) heads() []string {
 	return heads
 }
 
-// verdicts are the verdicts on the trials.
+// verdicts returns the verdicts on the trials.
 func (v *view) verdicts() []draw.Field {
 	row := []draw.Field{{Text: "verdict"}}
 	for _, t := range v.p.Trials {
@@ -157,7 +157,7 @@ func (v *view) trialGrid() draw.Grid {
 	return g
 }
 
-// shown are the lines that have something to say of this cell.
+// shown returns the lines that have something to say of this cell.
 func (v *view) shown() []line {
 	return slices.DeleteFunc(lines(), func(l line) bool {
 		return l.unless && !slices.ContainsFunc(v.measured(), func(t conclude.Trial) bool {
@@ -167,7 +167,7 @@ func (v *view) shown() []line {
 	})
 }
 
-// mean is that of a figure over the valid trials, with the spread of tokens/s.
+// mean returns that of a figure over the valid trials, with the spread of tokens/s.
 func (v *view) mean(l line) string {
 	values := v.values(l)
 	if values == nil {
@@ -184,7 +184,7 @@ func (v *view) mean(l line) string {
 	return text
 }
 
-// values are a figure of the trials that count, sorted; nil if it is unknown or
+// values returns a figure of the trials that count, sorted; nil if it is unknown or
 // infinite in any of them.
 func (v *view) values(l line) []float64 {
 	var values []float64
@@ -199,7 +199,7 @@ func (v *view) values(l line) []float64 {
 	return values
 }
 
-// folded is the table of many trials: what figures came to over those that count.
+// folded returns the table of many trials: what figures came to over those that count.
 func (v *view) folded() draw.Grid {
 	var marks strings.Builder
 	for _, t := range v.p.Trials {
@@ -227,7 +227,7 @@ func (v *view) folded() draw.Grid {
 	return g
 }
 
-// sides is what client and server say of the same things, in each trial.
+// sides returns what client and server say of the same things, in each trial.
 func (v *view) sides() draw.Grid {
 	g := draw.Grid{Name: "the same by client / server; a finding marks what no known reason explains", Down: "trial", Values: v.heads()}
 	at := map[string]int{} // by figure, its row
@@ -289,7 +289,7 @@ func (v *view) columnGrid(columns []result.Column) draw.Grid {
 	return g
 }
 
-// value is a column of a row; of a percentile that is not known, its bounds.
+// value returns a column of a row; of a percentile that is not known, its bounds.
 func value(row result.Row, column string) string {
 	if row.Infinite(column) {
 		return conclude.Infinite
@@ -303,7 +303,7 @@ func value(row result.Row, column string) string {
 	return "-"
 }
 
-// wide is how many columns of a terminal a grid takes.
+// wide returns how many columns of a terminal a grid takes.
 func wide(g draw.Grid) int {
 	total := 0
 	for i := range len(g.Values) + 1 {

@@ -62,7 +62,7 @@ type cell struct {
 
 func isAmount(name string) bool { return name == "concurrency" || name == "request_rate" }
 
-// text is the values of some axes, as people read them.
+// text returns the values of some axes, as people read them.
 func (c *cell) text(want func(axis) bool) string {
 	var parts []string
 	for i, a := range c.e.axes {
@@ -114,7 +114,7 @@ const (
 	sweetSpot = "sweet spot" // of cells
 )
 
-// kind is what a row is worth.
+// kind returns what a row is worth.
 func (e *experiment) kind(row result.Row) string {
 	if row == nil {
 		return pending
@@ -161,12 +161,12 @@ func (c *cell) has(kinds ...string) bool {
 	return slices.ContainsFunc(c.kinds(), func(k string) bool { return slices.Contains(kinds, k) })
 }
 
-// valid are the rows that count.
+// valid returns the rows that count.
 func (c *cell) valid() []result.Row {
 	return slices.DeleteFunc(slices.Clone(c.trials), func(row result.Row) bool { return row == nil || row["status"] != "ok" })
 }
 
-// verdict is what the cell is worth.
+// verdict returns what the cell is worth.
 func (c *cell) verdict() string {
 	for _, k := range []string{missed, undecided, unstable} {
 		if c.has(k) {
@@ -211,7 +211,7 @@ func deviation(v []float64) float64 {
 	return math.Sqrt(sum / float64(len(v)-1))
 }
 
-// hole says whether the cell may yet turn out to be anything.
+// hole reports whether the cell may yet turn out to be anything.
 func (c *cell) hole() bool {
 	if c.has(missed) {
 		return false
@@ -219,7 +219,7 @@ func (c *cell) hole() bool {
 	return c.has(invalid, failed, pending, undecided) || c.has(noStart) && !c.e.record
 }
 
-// pass says whether every trial meets every objective.
+// pass reports whether every trial meets every objective.
 func (c *cell) pass() bool {
 	return !slices.ContainsFunc(c.kinds(), func(k string) bool { return k != acceptable && k != unstable })
 }
@@ -252,7 +252,7 @@ func (f figure) of(row result.Row) (float64, bool) {
 	return v, ok
 }
 
-// mean is that of the figure over the valid rows that have it; NaN without any.
+// mean returns that of the figure over the valid rows that have it; NaN without any.
 func (c *cell) mean(f figure) float64 {
 	var v []float64
 	for _, row := range c.valid() {
@@ -272,7 +272,7 @@ func has(figures []figure, id string) bool {
 
 func known(v float64) bool { return !math.IsNaN(v) }
 
-// beats says whether a is strictly better than b.
+// beats reports whether a is strictly better than b.
 func (f figure) beats(a, b float64) bool { return a != b && (a < b) == f.least }
 
 var (

@@ -51,7 +51,7 @@ func TestClaims(t *testing.T) {
 	t.Logf("seed %d, %d grids, answers: %v", seed, grids, answers)
 }
 
-// claimed are the report's claims, as statements.
+// claimed returns the report's claims, as statements.
 func claimed(e *experiment, claims []conclude.Claim) map[string]statement {
 	questions := map[conclude.Question]string{
 		conclude.AskVerdict: qVerdict, conclude.AskSweetSpot: qSweet, conclude.AskBest: qMost, conclude.AskMoreLoad: qMore,

@@ -18,7 +18,7 @@ func choice[T any](r *rand.Rand, values ...T) T { return values[r.IntN(len(value
 
 func chance(r *rand.Rand, p float64) bool { return r.Float64() < p }
 
-// some are the first few of some values, one at least.
+// some returns the first few of some values, one at least.
 func some(r *rand.Rand, values ...any) []any { return values[:1+r.IntN(len(values))] }
 
 // random makes an experiment. How much is wrong with it differs from one to the
@@ -188,7 +188,7 @@ func (e *experiment) run(r *rand.Rand) {
 	}
 }
 
-// verdict is that on an objective; some are undecided.
+// verdict returns that on an objective; some are undecided.
 func verdict(r *rand.Rand, met bool) string {
 	switch {
 	case chance(r, 0.05):
@@ -241,7 +241,7 @@ func (e *experiment) of() *report.Run {
 	return run
 }
 
-// codeOf is any text as the code of a finding, as a recorded run may have it.
+// codeOf returns any text as the code of a finding, as a recorded run may have it.
 func codeOf(text string) (c finding.Code) {
 	if err := c.UnmarshalText([]byte(text)); err != nil {
 		panic(err)
@@ -274,7 +274,7 @@ func (e *experiment) outcome(c *cell, trial int, row result.Row) *result.Outcome
 	return o
 }
 
-// String is the experiment for a person who looks for what went wrong.
+// String returns the experiment for a person who looks for what went wrong.
 func (e *experiment) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "repeats %d, record %v, objectives %v\n", e.repeats, e.record, e.objectives)

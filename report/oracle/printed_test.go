@@ -252,7 +252,7 @@ func (e *experiment) marks(tables []tableRead, want map[string]statement) []stri
 	return nil
 }
 
-// at is the cell in one place of a grid: all of the axes that cells differ in are named
+// at returns the cell in one place of a grid: all of the axes that cells differ in are named
 // there, the one that goes down by its column and the others in the words of labels.
 func (e *experiment) at(t tableRead, across, down string) *cell {
 	words := slices.DeleteFunc(strings.Fields(t.name+" "+across), func(w string) bool {
@@ -282,7 +282,7 @@ func (e *experiment) at(t tableRead, across, down string) *cell {
 	return nil
 }
 
-// varies says whether cells differ in an axis.
+// varies reports whether cells differ in an axis.
 func (e *experiment) varies(i int) bool {
 	return slices.ContainsFunc(e.cells, func(c *cell) bool { return c.values[i] != e.cells[0].values[i] })
 }

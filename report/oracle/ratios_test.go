@@ -35,7 +35,7 @@ func (c *cell) sideOf(f figure) side {
 	return s
 }
 
-// reach is how far the logarithm of a figure may be below and above its value within a
+// reach returns how far the logarithm of a figure may be below and above its value within a
 // trial.
 func (f figure) reach(row result.Row) (down, up float64) {
 	down, up = math.Inf(1), math.Inf(1)
@@ -64,7 +64,7 @@ func (s side) center() float64 {
 	return sum / float64(len(s.logs))
 }
 
-// squares are those of the distances from the center.
+// squares returns those of the distances from the center.
 func (s side) squares() float64 {
 	sum := 0.0
 	for _, v := range s.logs {
@@ -82,7 +82,7 @@ func (s side) same(o side) bool {
 	return len(s.logs) == len(o.logs)
 }
 
-// minus is the difference of two sides' logarithms, with how far it may be below and
+// minus returns the difference of two sides' logarithms, with how far it may be below and
 // above that, each with the chance tail.
 func (s side) minus(o side, tail float64) (distance, down, up float64) {
 	if s.countless || o.countless || len(s.logs) == 0 || len(o.logs) == 0 {
@@ -120,7 +120,7 @@ func (s side) within(tail float64) (below, above float64) {
 	return wider * s.down, wider * s.up
 }
 
-// behind is how many times worse than the best a cell certainly is; 0 where that cannot
+// behind returns how many times worse than the best a cell certainly is; 0 where that cannot
 // be told.
 func (f figure) behind(c, best *cell, sides int) float64 {
 	a, b := c.sideOf(f), best.sideOf(f)
@@ -134,7 +134,7 @@ func (f figure) behind(c, best *cell, sides int) float64 {
 	return 0
 }
 
-// lacks says whether a cell is further from the best than four standard errors, which trials
+// lacks reports whether a cell is further from the best than four standard errors, which trials
 // enough would tell.
 func (f figure) lacks(c, best *cell) bool {
 	a, b := c.sideOf(f), best.sideOf(f)
@@ -207,7 +207,7 @@ func (t together) bounds(i, j int, tail float64) (least, greatest float64) {
 	return math.Exp(distance - half), math.Exp(distance + half)
 }
 
-// sweetest is the load from which on all are certainly near the most, and those that may
+// sweetest returns the load from which on all are certainly near the most, and those that may
 // be the most.
 func sweetest(cells []*cell, f figure, may func(*cell) bool) (spot *cell, maybe []*cell) {
 	cells = slices.DeleteFunc(slices.Clone(cells), func(c *cell) bool { return !may(c) || !known(c.mean(f)) })
@@ -248,7 +248,7 @@ func sweetest(cells []*cell, f figure, may func(*cell) bool) (spot *cell, maybe 
 // quantiles are those of Student's t that were asked for.
 var quantiles sync.Map
 
-// student is the p-quantile of Student's t: with t = sqrt(df) tan(x) its share up to x is
+// student returns the p-quantile of Student's t: with t = sqrt(df) tan(x) its share up to x is
 // the integral of cos(x)^(df-1), which Simpson's rule takes.
 func student(p, df float64) float64 {
 	key := fmt.Sprint(p, " ", df)

@@ -104,7 +104,7 @@ func (d *drawn) add(form, format string, args ...any) {
 	d.wrong = append(d.wrong, form+": "+fmt.Sprintf(format, args...))
 }
 
-// text is what a form writes.
+// text returns what a form writes.
 func (d *drawn) text(form string, write func(io.Writer) error) string {
 	var b bytes.Buffer
 	if err := write(&b); err != nil {
@@ -113,7 +113,7 @@ func (d *drawn) text(form string, write func(io.Writer) error) string {
 	return b.String()
 }
 
-// entries are the lists of the view, by the sections of the summary that have them.
+// entries returns the lists of the view, by the sections of the summary that have them.
 func (d *drawn) entries() map[string][]draw.Item {
 	sections := map[string][]draw.Item{
 		sweetSection: d.Spots(), engineSection: d.Ranked(), gpuSection: d.Choices(), costSection: d.Costs(),
@@ -155,7 +155,7 @@ func (d *drawn) summary() {
 	}
 }
 
-// bests is what may be said of the series of a grid: the sides of each text.
+// bests returns what may be said of the series of a grid: the sides of each text.
 func (d *drawn) bests(g view.Grid) map[string][]string {
 	sides := map[string][]string{}
 	main := view.ShownOf(g.Points).Main
@@ -288,7 +288,7 @@ func (d *drawn) best(lines []string) {
 	}
 }
 
-// readLabelled are the texts behind labels, of a terminal of unknown width: none is broken.
+// readLabelled returns the texts behind labels, of a terminal of unknown width: none is broken.
 func readLabelled(text string) map[string][]string {
 	all := map[string][]string{}
 	label := ""

@@ -89,7 +89,7 @@ var amount = regexp.MustCompile(` ?(?:concurrency|request_rate)=([0-9.]+)`)
 
 var tiedRead = regexp.MustCompile(`; (?:the best is )?(?:concurrency|request_rate) ([0-9., ]*[0-9])(?: are not distinguishable from the best)?, [0-9.]+ (?:tok/s|requests/s)`)
 
-// tiedLoads are those that may be the best; that of the sweet spot if none is named.
+// tiedLoads returns those that may be the best; that of the sweet spot if none is named.
 func tiedLoads(text string, spot []string) []float64 {
 	list := ""
 	if m := tiedRead.FindStringSubmatch(text); m != nil {
@@ -144,7 +144,7 @@ func holeLoads(text string) []string {
 	return loads
 }
 
-// readable is a ratio, infinite if it is beyond what is printed.
+// readable returns a ratio, infinite if it is beyond what is printed.
 func readable(ratio float64) float64 {
 	if ratio >= 1000 {
 		return math.Inf(1)
@@ -207,7 +207,7 @@ func readPlaces(text string) []place {
 	return all
 }
 
-// untied are the places of a line, and whether it says that they cannot be told apart.
+// untied returns the places of a line, and whether it says that they cannot be told apart.
 func untied(text string) (places []place, answer string) {
 	text, _, _ = strings.Cut(text, "; about ")
 	for _, head := range []string{"not distinguishable: ", "not ranked, too few trials: ", "not ranked, too few launches: "} {
@@ -241,7 +241,7 @@ func outside(text, by string) []string {
 // holeRead is what keeps a side from being decided.
 var holeRead = regexp.MustCompile(`INVALID|failed|did not start|pending|undecided|not measured`)
 
-// readBetween are the sides of "A (263 at concurrency=8; concurrency 16 INVALID) and B (141)":
+// readBetween returns the sides of "A (263 at concurrency=8; concurrency 16 INVALID) and B (141)":
 // those that are open, and the places of the others.
 func readBetween(text string) (open []string, places []place) {
 	for _, list := range outside(text, " and ") {

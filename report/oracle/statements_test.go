@@ -49,7 +49,7 @@ func (s statement) key() string {
 	return key
 }
 
-// statements are all answers, by their questions.
+// statements returns all answers, by their questions.
 func (e *experiment) statements() map[string]statement {
 	all := map[string]statement{}
 	add := func(some ...statement) {
@@ -79,7 +79,7 @@ func (e *experiment) statements() map[string]statement {
 	return all
 }
 
-// group are the cells that share their values of some axes, by increasing load.
+// group returns the cells that share their values of some axes, by increasing load.
 func (e *experiment) group(by func(axis) bool) [][]*cell {
 	groups, names := split(e.cells, func(c *cell) string { return c.text(by) })
 	var all [][]*cell
@@ -99,7 +99,7 @@ func find(cells []*cell, load float64) *cell {
 	return nil
 }
 
-// next is the cell of the next higher load; nil above the highest.
+// next returns the cell of the next higher load; nil above the highest.
 func next(cells []*cell, c *cell) *cell {
 	var least *cell
 	for _, o := range cells {
@@ -110,7 +110,7 @@ func next(cells []*cell, c *cell) *cell {
 	return least
 }
 
-// top is the cell that no other beats, of several the one of the least load.
+// top returns the cell that no other beats, of several the one of the least load.
 func top(cells []*cell, f figure, may func(*cell) bool) *cell {
 	for _, c := range cells {
 		if !may(c) || !known(c.mean(f)) {
@@ -124,7 +124,7 @@ func top(cells []*cell, f figure, may func(*cell) bool) *cell {
 	return nil
 }
 
-// open says whether a cell could still be chosen, or be a better choice.
+// open reports whether a cell could still be chosen, or be a better choice.
 func open(c *cell, f figure, may func(*cell) bool) bool {
 	return c != nil && (c.hole() || may(c) && !known(c.mean(f)))
 }
@@ -236,7 +236,7 @@ func (s *statement) ranked(f figure, sides map[string]*cell) {
 	}
 }
 
-// simulated says whether any number of the cell that counts is simulated.
+// simulated reports whether any number of the cell that counts is simulated.
 func (c *cell) simulated() bool {
 	rows := c.valid()
 	return slices.ContainsFunc(rows, func(row result.Row) bool { return row["simulated"] == true })
@@ -270,7 +270,7 @@ func (s *statement) telling(sides map[string]*cell) {
 	})
 }
 
-// belongs says whether a server axis is the engine's own: one value for each
+// belongs reports whether a server axis is the engine's own: one value for each
 // engine, and not one for all.
 func (e *experiment) belongs(name string) bool {
 	values, pairs, engines := map[any]bool{}, map[[2]any]bool{}, map[any]bool{}
@@ -371,7 +371,7 @@ func split(cells []*cell, by func(*cell) string) (sides map[string][]*cell, name
 	return sides, names
 }
 
-// priced says whether any row knows the price of a side.
+// priced reports whether any row knows the price of a side.
 func priced(cells []*cell) bool {
 	for _, c := range cells {
 		for _, row := range c.trials {

@@ -20,7 +20,7 @@ type Figures struct {
 	First    *float64 `json:"first_difference"`
 }
 
-// Figures are those of the side.
+// Figures returns those of the side.
 func (s *Side) Figures() Figures {
 	f := Figures{
 		Verdict: string(s.Verdict), Pairs: s.Pairs, Losses: s.Losses, Gains: s.Gains,

@@ -36,7 +36,7 @@ type Server struct {
 	answers *quality.Answers
 }
 
-// Asked says whether sweep asked for the answers: otherwise it is not known which prompts
+// Asked reports whether sweep asked for the answers: otherwise it is not known which prompts
 // were refused.
 func (s *Server) Asked() bool { return s.answers.Source == quality.FromSweep }
 
@@ -92,7 +92,7 @@ func read(root fs.FS, name string, st *rundir.State) (*quality.Answers, error) {
 	return quality.ReadAnswers(bytes.NewReader(text))
 }
 
-// rank is 0 for a baseline.
+// rank returns 0 for a baseline.
 func rank(a *quality.Answers) int {
 	if len(a.Baseline) > 0 && isBase(a, a) {
 		return 0
@@ -100,7 +100,7 @@ func rank(a *quality.Answers) int {
 	return 1
 }
 
-// isBase says whether the deployment b has the values that a is compared with, and a's
+// isBase reports whether the deployment b has the values that a is compared with, and a's
 // own values of all other axes.
 func isBase(a, b *quality.Answers) bool {
 	if len(a.Server) != len(b.Server) || a.Digest != b.Digest {
@@ -141,12 +141,12 @@ func compare(sides []Side) {
 	}
 }
 
-// uncompared says whether a deployment should be compared with a baseline, and is not.
+// uncompared reports whether a deployment should be compared with a baseline, and is not.
 func (p *Paired) uncompared(s *Server) bool {
 	return len(s.answers.Baseline) > 0 && !isBase(s.answers, s.answers) && p.sideOf(s) == nil
 }
 
-// sideOf is that of a deployment; nil for none.
+// sideOf returns that of a deployment; nil for none.
 func (p *Paired) sideOf(s *Server) *Side {
 	for i := range p.Sides {
 		if p.Sides[i].Server == s {

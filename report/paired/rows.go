@@ -59,7 +59,7 @@ func maybe(name string, t result.Type, unit, doc string) result.Column {
 	return c
 }
 
-// Columns are those of [Paired.Rows].
+// Columns returns those of [Paired.Rows].
 func Columns() []result.Column {
 	return []result.Column{
 		column(deployment, result.String, "", "The deployment, as in the folder deployments."),
@@ -84,7 +84,7 @@ func Columns() []result.Column {
 	}
 }
 
-// Compares says whether a deployment has a baseline.
+// Compares reports whether a deployment has a baseline.
 func (p *Paired) Compares() bool {
 	for i := range p.Servers {
 		if len(p.Servers[i].answers.Baseline) > 0 {
@@ -94,7 +94,7 @@ func (p *Paired) Compares() bool {
 	return false
 }
 
-// Rows are one for each deployment that has a baseline.
+// Rows returns one for each deployment that has a baseline.
 func (p *Paired) Rows() iter.Seq[result.Row] {
 	return func(yield func(result.Row) bool) {
 		for i := range p.Servers {
@@ -130,7 +130,7 @@ func (s *Side) into(row result.Row) {
 	}
 }
 
-// ItemColumns are those of [Paired.ItemRows].
+// ItemColumns returns those of [Paired.ItemRows].
 func ItemColumns() []result.Column {
 	return []result.Column{
 		column(deployment, result.String, "", "The deployment, as in the folder deployments."),
@@ -150,7 +150,7 @@ func ItemColumns() []result.Column {
 	}
 }
 
-// ItemRows are one for each prompt of each deployment that has answered. They have no text of an
+// ItemRows returns one for each prompt of each deployment that has answered. They have no text of an
 // answer.
 func (p *Paired) ItemRows() iter.Seq[result.Row] {
 	return func(yield func(result.Row) bool) {
@@ -181,7 +181,7 @@ func (p *Paired) ItemRows() iter.Seq[result.Row] {
 	}
 }
 
-// item is what a deployment answered to a prompt.
+// item returns what a deployment answered to a prompt.
 func (s *Server) item(a *quality.Answer) result.Row {
 	row := result.Row{deployment: s.answers.Deployment, server: plaintext.Line(s.Label), item: plaintext.Line(a.Item)}
 	if a.Match != quality.MatchNone {

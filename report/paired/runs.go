@@ -79,7 +79,7 @@ func Between(base, head *Paired, links []Link) *Runs {
 	return r
 }
 
-// server is a deployment; nil if it has no answers. p may be nil.
+// server returns a deployment; nil if it has no answers. p may be nil.
 func (p *Paired) server(deployment string) *Server {
 	if p == nil {
 		return nil
@@ -92,7 +92,7 @@ func (p *Paired) server(deployment string) *Server {
 	return nil
 }
 
-// Link is that of the side at i.
+// Link returns that of the side at i.
 func (r *Runs) Link(i int) Link { return r.links[i] }
 
 // Items says of each side whether head answers worse than base.
@@ -112,12 +112,12 @@ func (r *Runs) Items() []draw.Item {
 	return items
 }
 
-// change is the difference with its interval.
+// change returns the difference with its interval.
 func (s *Side) change() string {
 	return fmt.Sprintf("%+.1f points (%.4g %% interval %+.1f to %+.1f)", 100*s.Difference, 100*s.Confidence, 100*s.Low, 100*s.High)
 }
 
-// Grid is a table with a line for each side. Its verdict comes first: a narrow page hides what
+// Grid returns a table with a line for each side. Its verdict comes first: a narrow page hides what
 // is last.
 func (r *Runs) Grid() draw.Grid {
 	g := draw.Grid{
@@ -147,7 +147,7 @@ func (r *Runs) Grid() draw.Grid {
 // mostLeft is how many deployments that are not compared are named.
 const mostLeft = 3
 
-// LeftOut is a sentence for each reason for which deployments are not compared. all names
+// LeftOut returns a sentence for each reason for which deployments are not compared. all names
 // each of them.
 func (r *Runs) LeftOut(all bool) []string {
 	var order, lines []string

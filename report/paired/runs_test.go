@@ -9,7 +9,7 @@ import (
 	"sweep.dev/sweep/report/reporttest"
 )
 
-// answersOf are those of a run whose deployments have the digest and the pattern of their
+// answersOf returns those of a run whose deployments have the digest and the pattern of their
 // answers; nil for none.
 func answersOf(t *testing.T, deployments map[string][2]string) *Paired {
 	t.Helper()

@@ -12,7 +12,7 @@ import (
 // noBaseline is why a deployment is not compared with its baseline.
 const noBaseline = "its baseline has no answers to these prompts"
 
-// Grid is a table with a line for each deployment.
+// Grid returns a table with a line for each deployment.
 func (p *Paired) Grid() draw.Grid {
 	g := draw.Grid{Name: "Quality: right answers to the plan's prompts", Down: "server", Values: []string{"score", "95 % interval", "prompts", "refused", "same twice"}}
 	for i := range p.Servers {
@@ -105,7 +105,7 @@ func (p *Paired) Short() []string {
 	return lines
 }
 
-// Words are the verdict, with what the set could have shown if it shows nothing.
+// Words returns the verdict, with what the set could have shown if it shows nothing.
 func (s *Side) Words() string {
 	if s.Verdict != quality.CannotTell {
 		return string(s.Verdict)
@@ -132,7 +132,7 @@ func (s *Side) alike() string {
 	return text
 }
 
-// varied is the share of the prompts that got two different answers.
+// varied returns the share of the prompts that got two different answers.
 func (s *Server) varied() string { return percent(float64(s.Varied) / float64(s.Repeated)) }
 
 func percent(share float64) string { return fmt.Sprintf("%.1f %%", 100*share) }

@@ -51,7 +51,7 @@ func Golden(t *testing.T, pattern string, update bool, open func(t *testing.T, f
 	}
 }
 
-// Described is the run that the first file of an archive describes. A file that is called
+// Described returns the run that the first file of an archive describes. A file that is called
 // shipped stands for [ChatAndBatch], of which several archives say something.
 func Described(t *testing.T, f txtar.File) *report.Run {
 	t.Helper()

@@ -19,7 +19,7 @@ import (
 	"sweep.dev/sweep/rundir"
 )
 
-// MadeUp is a run directory from a description. Its lines are:
+// MadeUp returns a run directory from a description. Its lines are:
 //
 //	plan NAME
 //	repeats N
@@ -100,7 +100,7 @@ func MadeUp(t *testing.T, text string) *report.Run {
 	return r
 }
 
-// Large is the run of a description without its directory: one of thousands of cells
+// Large returns the run of a description without its directory: one of thousands of cells
 // takes a while to write.
 func Large(t *testing.T, text string) *report.Run {
 	t.Helper()
@@ -304,7 +304,7 @@ func madeUpOutcome(t *testing.T, columns []result.Column, c conclude.Cell, trial
 	return o
 }
 
-// plainValue is a number where the text is one.
+// plainValue returns a number where the text is one.
 func plainValue(text string) any {
 	if f, err := strconv.ParseFloat(text, 64); err == nil {
 		return f
@@ -335,7 +335,7 @@ func split(t *testing.T, line string) []string {
 	return words
 }
 
-// codeOf is any text as the code of a finding, as a recorded run may have it.
+// codeOf returns any text as the code of a finding, as a recorded run may have it.
 func codeOf(text string) (c finding.Code) {
 	if err := c.UnmarshalText([]byte(text)); err != nil {
 		panic(err)

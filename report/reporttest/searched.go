@@ -23,7 +23,7 @@ type Searched struct {
 	Row func(level float64, device int, kept bool) result.Row
 }
 
-// Run is the run, which is nowhere on disk.
+// Run returns the run, which is nowhere on disk.
 func (d Searched) Run() *report.Run {
 	s := report.Search{
 		Settings: search.Settings{

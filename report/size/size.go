@@ -125,7 +125,7 @@ func sized(run *report.Run, c *capacity.Answer, name string, load float64) Serve
 	return s
 }
 
-// count is how many servers carry a load of which each carries a part. A load that is a
+// count returns how many servers carry a load of which each carries a part. A load that is a
 // whole number of parts but for the rounding of floats takes no further one.
 func count(load, each float64) int { return int(math.Ceil(load/each - 1e-9)) }
 
@@ -183,7 +183,7 @@ func (a *Answer) Title() string {
 	return text
 }
 
-// Rows are the servers as a table, the first row its head.
+// Rows returns the servers as a table, the first row its head.
 func (a *Answer) Rows() [][]string {
 	rows := [][]string{{"server", "each carries", "devices", "servers", "GPUs", "$/h"}}
 	for _, s := range a.Servers {
@@ -214,7 +214,7 @@ func number(n int) string {
 	return fmt.Sprint(n)
 }
 
-// Conclusion is the sentence below the table.
+// Conclusion returns the sentence below the table.
 func (a *Answer) Conclusion() string {
 	if a.Cheapest != nil {
 		return "cheapest: " + *a.Cheapest

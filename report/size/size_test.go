@@ -23,7 +23,7 @@ type kind struct {
 	simulated bool
 }
 
-// measured is a run of one search, which has ended.
+// measured returns a run of one search, which has ended.
 func measured(k kind) *report.Run {
 	return reporttest.Searched{
 		Axis: k.axis, GPU: k.gpu, Levels: search.Levels{5, 10, 15, 20, 25, 30}, MaxProbes: 200, Edges: k.edges, Most: k.most,

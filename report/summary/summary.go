@@ -94,7 +94,7 @@ func grids(d *draw.Document, v *view.View) {
 	d.Paragraph(append(lines, "Marks: "+strings.Join(view.Marks(points), ", ")+".")...)
 }
 
-// grid is a block of a run's grid as a table.
+// grid returns a block of a run's grid as a table.
 func grid(v *view.View, g view.Grid, b view.Block, latencies []conclude.Measure) draw.Grid {
 	t := draw.Grid{Name: title(v, g, b)}
 	if g.Down != nil {
@@ -116,7 +116,7 @@ func grid(v *view.View, g view.Grid, b view.Block, latencies []conclude.Measure)
 	return t
 }
 
-// title is what the cells of a block share of what others differ in, of several loads with
+// title returns what the cells of a block share of what others differ in, of several loads with
 // the name of theirs; of one block all that they share.
 func title(v *view.View, g view.Grid, b view.Block) string {
 	var parts []string

@@ -85,7 +85,7 @@ type form struct {
 	narrow    bool
 }
 
-// forms are those in which the grid is tried: both latencies, and then one alone, if no
+// forms returns those in which the grid is tried: both latencies, and then one alone, if no
 // grid of both has room.
 func (g *grid) forms() [][]form {
 	if len(g.Main) < 2 {
@@ -97,7 +97,7 @@ func (g *grid) forms() [][]form {
 	}
 }
 
-// boards are the grid, folded by its outermost axes into blocks, and then by columns into
+// boards returns the grid, folded by its outermost axes into blocks, and then by columns into
 // pages, as far as the width of a terminal asks for. It is narrow if it stays in fewer
 // parts then. Nil if it takes more lines than room.
 func (g *grid) boards(width, room int) []*draw.Board {
@@ -127,7 +127,7 @@ func (g *grid) boards(width, room int) []*draw.Board {
 	return nil
 }
 
-// lines is how many lines some boards take.
+// lines returns how many lines some boards take.
 func lines(boards []*draw.Board) (n int) {
 	for _, b := range boards {
 		n += b.Height()
@@ -138,7 +138,7 @@ func lines(boards []*draw.Board) (n int) {
 	return n
 }
 
-// blocks are a board for each combination of the first few axes.
+// blocks returns a board for each combination of the first few axes.
 func (g *grid) blocks(folded int) []*draw.Board {
 	var boards []*draw.Board
 	for _, block := range g.Blocks(folded) {
@@ -173,7 +173,7 @@ func (g *grid) blocks(folded int) []*draw.Board {
 	return boards
 }
 
-// figure is a cell on a board, where an acceptable one has no mark.
+// figure returns a cell on a board, where an acceptable one has no mark.
 func (g *grid) figure(p *conclude.Point) *draw.Figure {
 	f := view.Figure(p, g.Rate, g.Main)
 	if p.Verdict == conclude.Acceptable {
@@ -186,7 +186,7 @@ func (g *grid) figure(p *conclude.Point) *draw.Figure {
 	return f
 }
 
-// answers are the sweet spots of all series, and which are not decided and why. Series
+// answers returns the sweet spots of all series, and which are not decided and why. Series
 // of which the same is to be said stand together.
 func (g *grid) answers() []string {
 	type answer struct {
@@ -228,7 +228,7 @@ func (g *grid) edge() []string {
 	return nil
 }
 
-// describe is the cell of a claim with its figures: " at concurrency=16: 1390 tok/s, p95
+// describe returns the cell of a claim with its figures: " at concurrency=16: 1390 tok/s, p95
 // TTFT 214 ms, $0.71 per 1M output tokens".
 func (g *grid) describe(c conclude.Claim) string {
 	p := c.Places[0].Point
@@ -264,7 +264,7 @@ func (g *grid) strips(d *draw.Document) {
 	d.Labelled("Best", g.tally()...)
 }
 
-// strip is a mark for each value of the axis that goes down.
+// strip returns a mark for each value of the axis that goes down.
 func (g *grid) strip(s *conclude.Series) string {
 	marks := []byte(strings.Repeat(" ", len(g.Down.Values)))
 	for _, p := range s.Points {
@@ -275,7 +275,7 @@ func (g *grid) strip(s *conclude.Series) string {
 	return string(marks)
 }
 
-// inShort is the answer of a series in a few words: of a sweet spot "16: 1390 (214)".
+// inShort returns the answer of a series in a few words: of a sweet spot "16: 1390 (214)".
 func (g *grid) inShort(s *conclude.Series) string {
 	for _, c := range g.claims {
 		switch {

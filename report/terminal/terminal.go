@@ -72,7 +72,7 @@ func Write(w io.Writer, run *report.Run, style draw.Style) error {
 	return d.Err()
 }
 
-// of is what there is to say of a run. more is the command that shows what is left out.
+// of returns what there is to say of a run. more is the command that shows what is left out.
 func of(run *report.Run, more string) *ending {
 	v := view.Of(run)
 	return &ending{View: v, all: view.GridOf(v.Set.Points), more: more}
@@ -88,7 +88,7 @@ func Grids(d *draw.Document, run *report.Run, style draw.Style) {
 	d.Labelled("FAILED", e.reasons(conclude.FailedRun)...)
 }
 
-// title is the run in one line: how much of it is done, how long that took, and how
+// title returns the run in one line: how much of it is done, how long that took, and how
 // many trials have numbers to use.
 func (e *ending) title() []string {
 	n := e.Tally()
@@ -116,7 +116,7 @@ func (e *ending) title() []string {
 	return append(parts, strings.Join(each, ", "))
 }
 
-// took is how long processes have worked on the run, without the time between them;
+// took returns how long processes have worked on the run, without the time between them;
 // 0 where the journal does not say it.
 func (e *ending) took() (sum time.Duration) {
 	var from, last time.Time
@@ -165,7 +165,7 @@ func cut(lines []string, n int, what, where string) []string {
 	return append(lines[:n:n], fmt.Sprintf("%d more %ss: %s", len(lines)-n, what, where))
 }
 
-// quality is how the deployments answered the prompts of the plan.
+// quality returns how the deployments answered the prompts of the plan.
 func (e *ending) quality() []string {
 	p, unread := e.Quality()
 	switch {
@@ -177,7 +177,7 @@ func (e *ending) quality() []string {
 	return cut(p.Short(), maxReasons, "deployment", e.more)
 }
 
-// reasons are those of trials without numbers to use, in a clause each, with what to do;
+// reasons returns those of trials without numbers to use, in a clause each, with what to do;
 // the words of trials, with their numbers, are in the summary.
 func (e *ending) reasons(verdict conclude.Verdict) []string {
 	var lines []string
@@ -240,7 +240,7 @@ func (e *ending) objective(o *view.Objective) string {
 	return text
 }
 
-// only are the loads that points are of, in brackets, if they are not all that have
+// only returns the loads that points are of, in brackets, if they are not all that have
 // valid cells; else "".
 func (e *ending) only(points []*conclude.Point) string {
 	names := func(points []*conclude.Point) (all []string) {
@@ -257,7 +257,7 @@ func (e *ending) only(points []*conclude.Point) string {
 	return " (" + strings.Join(some, ", ") + ")"
 }
 
-// unstable are the cells that are, and why.
+// unstable returns the cells that are, and why.
 func (e *ending) unstable() []string {
 	var lines []string
 	for _, p := range e.Set.Points {
@@ -268,7 +268,7 @@ func (e *ending) unstable() []string {
 	return cut(lines, maxUnstable, "cell", e.more)
 }
 
-// skipped are the cells whose servers were predicted not to fit.
+// skipped returns the cells whose servers were predicted not to fit.
 func (e *ending) skipped() []string {
 	if n := len(e.Resolved.Skipped); n > 0 {
 		return []string{humanize.Plural(n, "cell") + " of servers that were predicted not to fit: " + e.more}
@@ -276,7 +276,7 @@ func (e *ending) skipped() []string {
 	return nil
 }
 
-// notes are the findings by their codes, in one line, the most usual first, and what else
+// notes returns the findings by their codes, in one line, the most usual first, and what else
 // the figures rest on.
 func (e *ending) notes() []string {
 	var lines []string
@@ -296,7 +296,7 @@ func (e *ending) notes() []string {
 	return append(lines, e.Basis()...)
 }
 
-// files are what the run has written: the summary in full, the others by name.
+// files returns what the run has written: the summary in full, the others by name.
 func (e *ending) files() []string {
 	var names []string
 	for _, name := range layout.Derived() {

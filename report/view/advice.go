@@ -9,7 +9,7 @@ import (
 	"sweep.dev/sweep/result"
 )
 
-// Advice is what to try, but for the reasons for INVALID and for failures, which have theirs
+// Advice returns what to try, but for the reasons for INVALID and for failures, which have theirs
 // with them.
 func (v *View) Advice() []draw.Item {
 	var items []draw.Item

@@ -32,7 +32,7 @@ type Said struct {
 	Text string
 }
 
-// Claims are those that are said, in the order of the summary. The verdicts on single
+// Claims returns those that are said, in the order of the summary. The verdicts on single
 // cells are not among them: the grid has those.
 func (v *View) Claims() []Said {
 	if v.Searching() {
@@ -85,7 +85,7 @@ func Open(c conclude.Claim) string {
 	return "not decided, " + c.Left[0].Why + needs(c.Left[0].Points)
 }
 
-// Spots are the sweet spots, and the series that have none or of which it is not
+// Spots returns the sweet spots, and the series that have none or of which it is not
 // decided.
 func (v *View) Spots() []draw.Item {
 	var items []draw.Item
@@ -111,7 +111,7 @@ type race struct {
 	open  bool     // a side has none
 }
 
-// Headlines are the sweet spots in a sentence each, or the best load of a server without one.
+// Headlines returns the sweet spots in a sentence each, or the best load of a server without one.
 // Of servers that were given the same work, one of which is not decided, a single sentence of
 // open names all: none is the best because another is not decided.
 func (v *View) Headlines() (open, spots []string) {
@@ -257,7 +257,7 @@ func (v *View) scopes() string {
 	return "What is told apart, and the intervals of ratios, rest on differences " + strings.Join(all, ", or ") + "."
 }
 
-// ToDecide is the command that measures the holes that leave claims not decided, as a
+// ToDecide returns the command that measures the holes that leave claims not decided, as a
 // sentence; none if no command can.
 func (v *View) ToDecide() []string {
 	if v.Searching() {
@@ -309,7 +309,7 @@ func unranked(c conclude.Claim) []string {
 	return lines
 }
 
-// ranking is a decided claim at one load in words.
+// ranking returns a decided claim at one load in words.
 func ranking(c conclude.Claim) string {
 	texts := make([]string, len(c.Places))
 	for i, p := range c.Places {
@@ -369,7 +369,7 @@ func (v *View) Costs() []draw.Item {
 	return items
 }
 
-// compared is a comparison of sides in words, with the load of each.
+// compared returns a comparison of sides in words, with the load of each.
 func compared(c conclude.Claim) string {
 	head := c.At
 	own := c.Question != conclude.AskGPU && len(c.Loads) > 1 // each side has a load of its own
@@ -467,7 +467,7 @@ func between(sides []string) string {
 	return "not decided between " + strings.Join(sides[:last], ", ") + " and " + sides[last]
 }
 
-// times is a ratio for people, up to 999.
+// times returns a ratio for people, up to 999.
 func times(r float64) string {
 	switch {
 	case r >= 1000:
@@ -503,7 +503,7 @@ func tied(c conclude.Claim) string {
 	return "not ranked, too few trials: "
 }
 
-// worse is how much worse than the first a place is, with the word for it and the
+// worse returns how much worse than the first a place is, with the word for it and the
 // interval. The first has neither.
 func worse(p conclude.Place, how string) string {
 	text := times(p.Ratio)

@@ -8,7 +8,7 @@ import (
 	"sweep.dev/sweep/result/col"
 )
 
-// planned is how many requests the plan has for one trial of a point; 0 if
+// planned returns how many requests the plan has for one trial of a point; 0 if
 // its time decides.
 func (v *View) planned(p *conclude.Point) int64 {
 	fixed := v.fixed.Of(p.Cell)
@@ -23,7 +23,7 @@ func (v *View) planned(p *conclude.Point) int64 {
 	return int64(n)
 }
 
-// completion is how many requests of a point were completed, and of how many:
+// completion returns how many requests of a point were completed, and of how many:
 // those that the plan has, or if it has a time, those that were sent. Trials
 // without an outcome count as none of theirs.
 func (v *View) completion(p *conclude.Point) (done, of int64) {
@@ -48,7 +48,7 @@ func (v *View) completed(p *conclude.Point) string {
 	return fmt.Sprintf("%d of %d", done, of)
 }
 
-// Requests are all requests of the run in one line; "" if nothing was sent.
+// Requests returns all requests of the run in one line; "" if nothing was sent.
 // Servers that did not start count where the plan takes that for a fault.
 func (v *View) Requests() string {
 	var done, of, failed, planned, cancelled int64

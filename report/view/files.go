@@ -8,7 +8,7 @@ import (
 	"sweep.dev/sweep/internal/layout"
 )
 
-// Files are the derived files that the run directory has, and the logs of metrics; the
+// Files returns the derived files that the run directory has, and the logs of metrics; the
 // summary also while it is being written.
 func (v *View) Files() []string {
 	var paths []string

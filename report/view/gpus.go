@@ -12,7 +12,7 @@ import (
 // shapeNote says what a table of GPUs has.
 const shapeNote = "load: that of the highest mean of tokens for a dollar, of the cells that meet every objective; the other figures are of the same cell. tok/s: 1000 / p50 TPOT, what one user sees; per $/h: that for the price of an hour. Mtok/$: millions of tokens, of prompts and answers, for a dollar. The figures are of the cards that were measured, not of every card of their kind. ~: not distinguishable from the best. ?: not decided; the figures are of the best cell that is known."
 
-// bestTable is the table of a comparison of GPUs at their bests.
+// bestTable returns the table of a comparison of GPUs at their bests.
 func bestTable(c conclude.Claim) draw.Grid {
 	g := draw.Grid{
 		Name: "GPUs for " + cmp.Or(c.About, TheLoad), Down: col.GPU,

@@ -32,7 +32,7 @@ func GridOf(points []*conclude.Point) Grid {
 	return g
 }
 
-// Grids are those of each named load; of a plan with one load the one of all cells.
+// Grids returns those of each named load; of a plan with one load the one of all cells.
 func (v *View) Grids() []Grid {
 	var all []Grid
 	for _, l := range conclude.ByLoadName(v.Set.Points) {
@@ -55,7 +55,7 @@ func (g Grid) Servers() int {
 	return n
 }
 
-// Series are the points that differ in Down alone, each in its order, by the order of the
+// Series returns the points that differ in Down alone, each in its order, by the order of the
 // other axes.
 func (g Grid) Series() []*conclude.Series {
 	all := conclude.Group(g.Points, func(p *conclude.Point) string { return g.Across.Text(p.Cell) })
@@ -83,7 +83,7 @@ type Row struct {
 	Points []*conclude.Point // for each series; nil for a cell that the plan has not
 }
 
-// Blocks are a block for each combination of the first few axes of Across.
+// Blocks returns a block for each combination of the first few axes of Across.
 func (g Grid) Blocks(folded int) []Block {
 	if g.Down == nil {
 		s := &conclude.Series{Points: g.Points}
@@ -105,7 +105,7 @@ func (g Grid) Blocks(folded int) []Block {
 	return all
 }
 
-// rows are the values of the axis that goes down that one of some series has.
+// rows returns the values of the axis that goes down that one of some series has.
 func (g Grid) rows(series []*conclude.Series) []Row {
 	var rows []Row
 	for _, v := range g.Down.Values {
@@ -122,10 +122,10 @@ func (g Grid) rows(series []*conclude.Series) []Row {
 	return rows
 }
 
-// Head is the name of a column of a block; "" if there is one alone.
+// Head returns the name of a column of a block; "" if there is one alone.
 func (b Block) Head(i int) string { return b.Across.Text(b.Series[i].Points[0].Cell) }
 
-// Figure is a cell in a grid: how much it carries, some of its latencies behind that in
+// Figure returns a cell in a grid: how much it carries, some of its latencies behind that in
 // brackets, and how many of its trials are valid if not all are. A latency that rests on
 // too few requests has a question mark. The numbers of an INVALID cell are those of its
 // INVALID trials.
@@ -232,7 +232,7 @@ func About(c conclude.Cell) string {
 	return c.Text(func(s conclude.Setting) bool { return !s.Amount })
 }
 
-// Where are some of the cells of an objective in words: the loads, if they are all that
+// Where returns some of the cells of an objective in words: the loads, if they are all that
 // have the objective there, else the cells if they are few, or the least load; "" if they
 // are all of its cells.
 func (g Grid) Where(points []*conclude.Point, o *Objective) string {
@@ -279,7 +279,7 @@ func (g Grid) Where(points []*conclude.Point, o *Objective) string {
 // maxNamed is how many cells are named where they are few.
 const maxNamed = 2
 
-// List is values in words, shortened in the middle where they are many.
+// List returns values in words, shortened in the middle where they are many.
 func List(values []string) string {
 	if len(values) > 12 {
 		values = append(append(values[:4:4], "..."), values[len(values)-2:]...)

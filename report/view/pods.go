@@ -8,7 +8,7 @@ import (
 	"sweep.dev/sweep/report/draw"
 )
 
-// Pods are those that are not known to be gone: owed ones, and those that were kept on
+// Pods returns those that are not known to be gone: owed ones, and those that were kept on
 // purpose.
 func (v *View) Pods() (owed, kept []draw.Item) {
 	for _, o := range v.State.Owed {
@@ -28,12 +28,12 @@ func (v *View) Pods() (owed, kept []draw.Item) {
 	return owed, kept
 }
 
-// KeptTitle is the title of the pods that were kept.
+// KeptTitle returns the title of the pods that were kept.
 func (v *View) KeptTitle() string {
 	return "Kept running, and billed until then; the next run of the same server takes them over"
 }
 
-// OwedTitle is that of the others.
+// OwedTitle returns that of the others.
 func (v *View) OwedTitle() string {
 	if v.Running {
 		return "In use by the run, which is still going"

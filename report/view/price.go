@@ -11,7 +11,7 @@ import (
 	"sweep.dev/sweep/result/col"
 )
 
-// Prices are the prices that the figures per dollar rest on, one line for each
+// Prices returns the prices that the figures per dollar rest on, one line for each
 // GPU, number of them, price and source.
 func (v *View) Prices() []draw.Item {
 	type priced struct {

@@ -8,12 +8,12 @@ import (
 	"sweep.dev/sweep/report/draw"
 )
 
-// RehearsedTitle is that of Rehearsed.
+// RehearsedTitle returns that of Rehearsed.
 func (v *View) RehearsedTitle() string {
 	return "What the simulator predicted before the run, and what was measured"
 }
 
-// Rehearsed are the figures of VALID cells beside those that were predicted, and what was not
+// Rehearsed returns the figures of VALID cells beside those that were predicted, and what was not
 // rehearsed. The capacities of a search have their predictions with them.
 func (v *View) Rehearsed() []draw.Item {
 	if v.Rehearsal == nil {

@@ -72,7 +72,7 @@ func withStatus(points []*conclude.Point, status string) (rows []result.Row) {
 	return rows
 }
 
-// objectiveLatency is the column of the first latency that an objective of points is about
+// objectiveLatency returns the column of the first latency that an objective of points is about
 // and that was measured; "" for none.
 func objectiveLatency(points []*conclude.Point, has func(column string) bool) string {
 	for _, p := range points {
@@ -93,7 +93,7 @@ func objectiveLatency(points []*conclude.Point, has func(column string) bool) st
 // percentile matches the columns of percentiles of latencies.
 var percentile = regexp.MustCompile(`^p[0-9]+_[a-z0-9]+_ms$`)
 
-// columnsOf are the columns that an objective reads, in its order.
+// columnsOf returns the columns that an objective reads, in its order.
 func columnsOf(o result.SLOResult) []string {
 	var names []string
 	for _, p := range o.Parts {
@@ -111,7 +111,7 @@ func columnsOf(o result.SLOResult) []string {
 	return names
 }
 
-// All are the latencies of [Shown.Latencies] and that of the whole answer, if it was
+// All returns the latencies of [Shown.Latencies] and that of the whole answer, if it was
 // measured.
 func (s Shown) All() []string {
 	if s.E2E && !slices.Contains(s.Latencies, "e2e") {
@@ -120,7 +120,7 @@ func (s Shown) All() []string {
 	return s.Latencies
 }
 
-// P95 are the measures of some latencies' p95.
+// P95 returns the measures of some latencies' p95.
 func P95(latencies []string) []conclude.Measure {
 	all := make([]conclude.Measure, len(latencies))
 	for i, l := range latencies {
@@ -129,7 +129,7 @@ func P95(latencies []string) []conclude.Measure {
 	return all
 }
 
-// LatencyName is a latency's column in words: "p95 TTFT".
+// LatencyName returns a latency's column in words: "p95 TTFT".
 func LatencyName(m conclude.Measure) string {
 	p, rest, _ := strings.Cut(strings.TrimSuffix(m.Column, "_ms"), "_")
 	return p + " " + strings.ToUpper(rest)
@@ -148,7 +148,7 @@ func figureOf(p *conclude.Point, m conclude.Measure) (text string, ok bool) {
 	return "-", false
 }
 
-// Figures are those of a point in words: how much it carries by a measure, some of its
+// Figures returns those of a point in words: how much it carries by a measure, some of its
 // latencies and the price of its tokens, as far as they are known. A figure of too few
 // requests has their number behind it.
 func Figures(p *conclude.Point, rate conclude.Measure, latencies []conclude.Measure) string {

@@ -13,7 +13,7 @@ import (
 	"sweep.dev/sweep/result/col"
 )
 
-// enginesTable is a comparison with a measure on each line and an engine in each column.
+// enginesTable returns a comparison with a measure on each line and an engine in each column.
 func (v *View) enginesTable(c *conclude.Comparison) draw.Grid {
 	g := draw.Grid{Name: "Engines side by side", Down: col.Engine}
 	if c.Name != "" {
@@ -55,7 +55,7 @@ func (v *View) enginesTable(c *conclude.Comparison) draw.Grid {
 	return g
 }
 
-// measured is a line's field: the value, and how much worse it is than the
+// measured returns a line's field: the value, and how much worse it is than the
 // best. What an INVALID trial measured has a mark and no rank.
 func measured(p *conclude.Point, m conclude.Measure, rank string) string {
 	v, ok := p.Average(m)
@@ -72,7 +72,7 @@ func measured(p *conclude.Point, m conclude.Measure, rank string) string {
 	return text
 }
 
-// overReported is the throughput that the engine reports over the delivered one.
+// overReported returns the throughput that the engine reports over the delivered one.
 func overReported(p *conclude.Point) string {
 	claimed, told := p.Average(conclude.Measure{Column: conclude.Reported})
 	actual, measured := p.Average(conclude.TokenRate)
@@ -86,7 +86,7 @@ func overReported(p *conclude.Point) string {
 	return text
 }
 
-// words are the different texts of a column over the trials that count.
+// words returns the different texts of a column over the trials that count.
 func words(p *conclude.Point, column string) string {
 	var all []string
 	for _, t := range p.Counting() {
@@ -97,7 +97,7 @@ func words(p *conclude.Point, column string) string {
 	return strings.Join(all, ", ")
 }
 
-// scraped are the replicas of roles whose metrics were read, by the files that
+// scraped returns the replicas of roles whose metrics were read, by the files that
 // keep what they exposed.
 func scraped(p *conclude.Point) []string {
 	var roles []string
@@ -147,7 +147,7 @@ func (v *View) counts(axis string, points []*conclude.Point) []string {
 	return []string{fmt.Sprintf("The servers have different numbers of GPUs (%s): this compares deployments.", strings.Join(each, "; "))}
 }
 
-// caveats are the limits of a comparison: what else differs, what is simulated and
+// caveats returns the limits of a comparison: what else differs, what is simulated and
 // what has no numbers.
 func (v *View) caveats(c *conclude.Comparison) []string {
 	var lines []string

@@ -40,7 +40,7 @@ type start struct {
 	skipped   bool
 }
 
-// surface is the table of the servers of a plan that varies an argument of
+// surface returns the table of the servers of a plan that varies an argument of
 // memory, where one of them did not start or was not to; nil for every other.
 func (v *View) surface() *Table {
 	axes := v.Set.Servers()
@@ -121,7 +121,7 @@ func (v *View) surface() *Table {
 	return m
 }
 
-// heads are short names for columns, and what they stand for: a table of long
+// heads returns short names for columns, and what they stand for: a table of long
 // ones fits no terminal. Two arguments of one meaning keep their own names.
 func (v *View) heads(columns []string) (heads, legend []string) {
 	count := map[string]int{}
@@ -143,7 +143,7 @@ func (v *View) heads(columns []string) (heads, legend []string) {
 	return heads, legend
 }
 
-// outcome is what became of a server: whether it started, or the class of why
+// outcome returns what became of a server: whether it started, or the class of why
 // not. A server that started once can.
 func (s *start) outcome() (v conclude.Verdict, text string) {
 	v, text = conclude.Pending, "pending"
@@ -169,7 +169,7 @@ func (s *start) outcome() (v conclude.Verdict, text string) {
 	return v, text
 }
 
-// kvTokens is the size of the KV cache that the server told; "" for none.
+// kvTokens returns the size of the KV cache that the server told; "" for none.
 func (s *start) kvTokens() string {
 	for _, p := range s.points {
 		if n, ok := p.Average(conclude.Measure{Column: col.KVCacheTokens}); ok {

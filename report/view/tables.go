@@ -14,7 +14,7 @@ type Table struct {
 	Notes []string
 }
 
-// Engines are engines side by side, at the load at which most of them have numbers; nil
+// Engines returns engines side by side, at the load at which most of them have numbers; nil
 // for one engine.
 func (v *View) Engines() *Table {
 	if v.Searching() || len(v.Set.Engines) == 0 {
@@ -24,7 +24,7 @@ func (v *View) Engines() *Table {
 	return &Table{v.enginesTable(c), v.caveats(c)}
 }
 
-// Surface are the servers of a plan that varies an argument of memory: which start, and
+// Surface returns the servers of a plan that varies an argument of memory: which start, and
 // which were to. Nil for every other plan, and where all start.
 func (v *View) Surface() *Table {
 	if v.Searching() {

@@ -78,7 +78,7 @@ const logLines = 3
 // digits are what differs between two failures of one kind: times, process ids.
 var digits = regexp.MustCompile(`[0-9]+`)
 
-// Reasons are those of the trials of a verdict, which is Invalid, NoStart or FailedRun, the
+// Reasons returns those of the trials of a verdict, which is Invalid, NoStart or FailedRun, the
 // one of most trials first. Trials with the same reason stand together: a server that does
 // not start fails all of its cells with one. Of failures that differ in their numbers alone
 // the first stands for all.
@@ -153,7 +153,7 @@ func stand(trials []Told) string {
 	return strings.Join(names, ", ")
 }
 
-// Invalid are the reasons for INVALID with what to try, each with the words of its trials.
+// Invalid returns the reasons for INVALID with what to try, each with the words of its trials.
 func (v *View) Invalid() []draw.Item {
 	var items []draw.Item
 	for _, r := range v.Reasons(conclude.Invalid) {
@@ -173,10 +173,10 @@ func (v *View) Invalid() []draw.Item {
 	return items
 }
 
-// Failed are the trials that failed, by their reasons.
+// Failed returns the trials that failed, by their reasons.
 func (v *View) Failed() []draw.Item { return v.failed(conclude.FailedRun) }
 
-// NoStart are the trials whose servers did not start, by their reasons.
+// NoStart returns the trials whose servers did not start, by their reasons.
 func (v *View) NoStart() []draw.Item { return v.failed(conclude.NoStart) }
 
 func (v *View) failed(verdict conclude.Verdict) []draw.Item {
@@ -194,7 +194,7 @@ func (v *View) failed(verdict conclude.Verdict) []draw.Item {
 	return items
 }
 
-// NoStartTitle is that of the section of NoStart.
+// NoStartTitle returns that of the section of NoStart.
 func (v *View) NoStartTitle() string {
 	if v.Resolved.RecordStarts {
 		return "Servers that did not start (results of this plan, not faults)"
@@ -227,7 +227,7 @@ type Found struct {
 	Several    bool // texts
 }
 
-// Found are the findings of the run, each code once, in the order of their first trials.
+// Found returns the findings of the run, each code once, in the order of their first trials.
 func (v *View) Found() []Found {
 	var all []Found
 	at := map[finding.Code]int{}
@@ -252,7 +252,7 @@ func (v *View) Found() []Found {
 	return all
 }
 
-// Findings are the findings in words, and the devices that were slow.
+// Findings returns the findings in words, and the devices that were slow.
 func (v *View) Findings() []draw.Item {
 	var items []draw.Item
 	for _, f := range v.Found() {
@@ -268,7 +268,7 @@ func (v *View) Findings() []draw.Item {
 	return append(items, draw.Items(v.SlowDevices())...)
 }
 
-// Unstable are the cells that are, and why.
+// Unstable returns the cells that are, and why.
 func (v *View) Unstable() []draw.Item {
 	return v.each(func(p *conclude.Point) string {
 		if p.Verdict != conclude.Unstable {
@@ -278,12 +278,12 @@ func (v *View) Unstable() []draw.Item {
 	})
 }
 
-// Jitter are the cells whose p95 is far from the p50.
+// Jitter returns the cells whose p95 is far from the p50.
 func (v *View) Jitter() []draw.Item {
 	return v.each(func(p *conclude.Point) string { return p.Jitter })
 }
 
-// each are the cells of which something is to be said.
+// each returns the cells of which something is to be said.
 func (v *View) each(say func(*conclude.Point) string) []draw.Item {
 	var items []draw.Item
 	for _, p := range v.Set.Points {
@@ -303,7 +303,7 @@ type Objective struct {
 	Missing    string                       // why it could not be checked
 }
 
-// Objectives are those of the plan, in its order.
+// Objectives returns those of the plan, in its order.
 func (v *View) Objectives() []*Objective {
 	var all []*Objective
 	for _, p := range v.Set.Points {
@@ -327,16 +327,16 @@ func (v *View) Objectives() []*Objective {
 	return all
 }
 
-// Missed are the objectives that cells missed.
+// Missed returns the objectives that cells missed.
 func (v *View) Missed() []draw.Item { return v.decided(result.SLOFail) }
 
-// Undecided are those that there are too few requests for.
+// Undecided returns those that there are too few requests for.
 func (v *View) Undecided() []draw.Item { return v.decided(result.SLOUndecided) }
 
-// Unchecked are the objectives that could not be held against cells.
+// Unchecked returns the objectives that could not be held against cells.
 func (v *View) Unchecked() []draw.Item { return v.objectives("") }
 
-// decided are the objectives of a verdict, but of a search, which decides by itself.
+// decided returns the objectives of a verdict, but of a search, which decides by itself.
 func (v *View) decided(verdict string) []draw.Item {
 	if v.Searching() {
 		return nil
@@ -344,7 +344,7 @@ func (v *View) decided(verdict string) []draw.Item {
 	return v.objectives(verdict)
 }
 
-// objectives are those of a verdict, of all cells.
+// objectives returns those of a verdict, of all cells.
 func (v *View) objectives(verdict string) []draw.Item {
 	var items []draw.Item
 	for _, p := range v.Set.Points {

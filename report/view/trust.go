@@ -14,7 +14,7 @@ import (
 	"sweep.dev/sweep/rundir"
 )
 
-// Trust is what the numbers rest on, in a few lines: the run and the client that
+// Trust returns what the numbers rest on, in a few lines: the run and the client that
 // took them, the software that was measured, and the objectives that too few
 // requests decided.
 func (v *View) Trust() []string {
@@ -85,7 +85,7 @@ func (v *View) client() string {
 	return "Client: " + strings.Join(parts, ", ") + "."
 }
 
-// texts are the different values of a column of texts.
+// texts returns the different values of a column of texts.
 func (v *View) texts(column string) []string {
 	var all []string
 	for _, row := range v.Rows() {
@@ -96,7 +96,7 @@ func (v *View) texts(column string) []string {
 	return all
 }
 
-// thinObjectives are the objectives that percentiles of too few requests
+// thinObjectives returns the objectives that percentiles of too few requests
 // decided, one way or the other.
 func (v *View) thinObjectives() []string {
 	type objective struct {
@@ -134,7 +134,7 @@ func (v *View) thinObjectives() []string {
 	return []string{"Decided on too few requests, met or not: " + strings.Join(parts, "; ") + "."}
 }
 
-// Outliers are the trials that are unlike the others of their cell.
+// Outliers returns the trials that are unlike the others of their cell.
 func (v *View) Outliers() []draw.Item {
 	var items []draw.Item
 	for _, p := range v.Set.Points {

@@ -43,10 +43,10 @@ const (
 	maxShapes = 6
 )
 
-// rate is the figure by which cells carry load: its column is of the cells table.
+// rate returns the figure by which cells carry load: its column is of the cells table.
 func (v *runView) rate(p *conclude.Point) (float64, bool) { return p.Average(v.Rate) }
 
-// point is a cell in a plot; ok is false if it lacks a figure.
+// point returns a cell in a plot; ok is false if it lacks a figure.
 func (v *runView) point(p *conclude.Point, x, y conclude.Measure) (pt chart.Point, ok bool) {
 	pt.X, ok = p.Average(x)
 	if !ok {
@@ -66,7 +66,7 @@ func (v *runView) dress(pt *chart.Point, p *conclude.Point) {
 	pt.Label, pt.Title, pt.Cell = load(p.Cell), v.title(p), v.ID+p.Cell.ID
 }
 
-// title is a cell in words: what a pointer that rests on it shows.
+// title returns a cell in words: what a pointer that rests on it shows.
 func (v *runView) title(p *conclude.Point) string {
 	parts := []string{p.Cell.Label + ": " + string(p.Verdict)}
 	if value, ok := v.rate(p); ok {
@@ -119,7 +119,7 @@ func (v *runView) heat() {
 	v.HeatLegend = append(v.HeatLegend, "Marks: "+strings.Join(view.Marks(v.Set.Points), ", ")+". A sweet spot is framed; a number that is crossed out must not be used.")
 }
 
-// panel is a block of a grid as a heat map.
+// panel returns a block of a grid as a heat map.
 func (v *runView) panel(name string, g view.Grid, b view.Block, level func(float64) int) chart.Heat {
 	h := chart.Heat{Title: "Grid of " + name, Down: "load", Across: strings.Join(b.Across.Columns(), ", ")}
 	if g.Down != nil {
@@ -138,7 +138,7 @@ func (v *runView) panel(name string, g view.Grid, b view.Block, level func(float
 	return h
 }
 
-// field is a cell of the heat map; p is nil if the plan has none.
+// field returns a cell of the heat map; p is nil if the plan has none.
 func (v *runView) field(p *conclude.Point, level func(float64) int) chart.HeatCell {
 	if p == nil {
 		return chart.HeatCell{None: true}
@@ -165,7 +165,7 @@ func (v *runView) field(p *conclude.Point, level func(float64) int) chart.HeatCe
 	return h
 }
 
-// below are the latencies whose p95 stands in a field of the heat map.
+// below returns the latencies whose p95 stands in a field of the heat map.
 func (v *runView) below() []string {
 	if v.E2E && v.Latencies[0] != "e2e" {
 		return []string{v.Latencies[0], "e2e"}
@@ -192,7 +192,7 @@ func levels(values []float64) func(float64) int {
 // comparison is a part of an objective that is a column against a number.
 var bound = regexp.MustCompile(`^\s*([a-z][a-z0-9_]*)\s*[<>]=?\s*([0-9]+(?:\.[0-9]+)?)\s*$`)
 
-// limits are the objectives of points that bound a column.
+// limits returns the objectives of points that bound a column.
 func limits(points []*conclude.Point, column string) []chart.Limit {
 	var all []chart.Limit
 	for _, p := range points {
@@ -248,7 +248,7 @@ func (v *runView) throughput() {
 	}
 }
 
-// shapes are the points by their kind of request, those that are drawn, and what is
+// shapes returns the points by their kind of request, those that are drawn, and what is
 // said of the others in the note of a figure.
 func (v *runView) shapes() (drawn []*conclude.Series, note string) {
 	all := conclude.Group(v.Set.Points, func(p *conclude.Point) string { return v.names.request(p.Cell) })
@@ -258,7 +258,7 @@ func (v *runView) shapes() (drawn []*conclude.Series, note string) {
 	return all, ""
 }
 
-// servers are the points of a kind of request by their servers.
+// servers returns the points of a kind of request by their servers.
 func (v *runView) servers(shape *conclude.Series) []*conclude.Series {
 	return conclude.Group(shape.Points, func(p *conclude.Point) string { return v.names.server(p.Cell) })
 }
@@ -277,10 +277,10 @@ func notes(texts ...string) string {
 	return strings.Join(slices.DeleteFunc(texts, func(t string) bool { return t == "" }), " ")
 }
 
-// axis is a column as the name of an axis.
+// axis returns a column as the name of an axis.
 func (v *runView) axis(column string) string { return axisOf(v.Run.Resolved.Columns, column) }
 
-// axisOf is a column with its unit.
+// axisOf returns a column with its unit.
 func axisOf(columns []result.Column, column string) string {
 	text := column
 	if c, ok := result.Lookup(columns, column); ok && c.Unit != "" {
@@ -346,7 +346,7 @@ func (v *runView) percentiles(about, name, latency string, points []*conclude.Po
 	}
 }
 
-// interval is the 95 % interval of a column: of the mean over the trials of a cell, or of
+// interval returns the 95 % interval of a column: of the mean over the trials of a cell, or of
 // its only trial. Tables of cells of older versions have lower ends below 0, where no figure
 // is.
 func interval(p *conclude.Point, column string) (low, high float64) {

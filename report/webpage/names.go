@@ -11,7 +11,7 @@ import (
 // names say of each cell what cells of the run differ in: only that is worth saying.
 type names struct{ axes conclude.Axes }
 
-// of are those settings of a cell that some want, in the words of its label: the ones
+// of returns those settings of a cell that some want, in the words of its label: the ones
 // that vary, or if none does, none.
 func (n names) of(c conclude.Cell, want func(conclude.Setting) bool) string {
 	return c.Text(func(s conclude.Setting) bool { return n.axes.Has(s) && want(s) })
@@ -20,13 +20,13 @@ func (n names) of(c conclude.Cell, want func(conclude.Setting) bool) string {
 func server(s conclude.Setting) bool  { return s.Server }
 func request(s conclude.Setting) bool { return !s.Server && !s.Amount }
 
-// server is the name of the server of a cell.
+// server returns the name of the server of a cell.
 func (n names) server(c conclude.Cell) string { return n.of(c, server) }
 
-// request is the kind of request of a cell.
+// request returns the kind of request of a cell.
 func (n names) request(c conclude.Cell) string { return n.of(c, request) }
 
-// load is the value of the amount of load of a cell: "16".
+// load returns the value of the amount of load of a cell: "16".
 func load(c conclude.Cell) string {
 	for _, s := range c.Settings {
 		if s.Amount {

@@ -43,7 +43,7 @@ var (
 	uplotLicence string
 )
 
-// assets are the style sheet and the script of every page.
+// assets returns the style sheet and the script of every page.
 func assets() (css, js string) {
 	return chart.Theme + chart.Style + uplotStyle + pageStyle, "/*! uPlot:\n" + uplotLicence + "*/\n" + uplotScript + "\n" + pageScript
 }
@@ -94,14 +94,14 @@ func Write(w io.Writer, runs []*report.Run) error {
 	return t.Execute(w, d)
 }
 
-// Style is the style sheet of pages without a script, and Policy their content security
+// Style returns the style sheet of pages without a script, and Policy their content security
 // policy: nothing is loaded and nothing runs.
 func Style() (css, policy string) {
 	css = chart.Theme + chart.Style + pageStyle
 	return css, fmt.Sprintf("default-src 'none'; style-src '%s'; base-uri 'none'; form-action 'none'", digest(css))
 }
 
-// policy is the content security policy of a page with one style sheet and one script.
+// policy returns the content security policy of a page with one style sheet and one script.
 func policy(css, js string) string {
 	return fmt.Sprintf("default-src 'none'; style-src '%s'; script-src '%s'; base-uri 'none'; form-action 'none'", digest(css), digest(js))
 }
@@ -117,7 +117,7 @@ type Drawing struct {
 	SVG  string
 }
 
-// Drawings are all charts of runs, each as an SVG that stands alone: those of each run, and
+// Drawings returns all charts of runs, each as an SVG that stands alone: those of each run, and
 // those of each run but the first against the first.
 func Drawings(runs []*report.Run) []Drawing {
 	var all []Drawing

@@ -35,7 +35,7 @@ cell sglang h100 32 128
   pending
 `
 
-// write is the page about runs.
+// write returns the page about runs.
 func write(t *testing.T, runs ...*report.Run) string {
 	t.Helper()
 	var b bytes.Buffer

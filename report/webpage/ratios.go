@@ -51,7 +51,7 @@ func heldOf(c *compare.Comparison, title string, names sides, id string, columns
 	return h
 }
 
-// better is which side of 1 is the better one.
+// better returns which side of 1 is the better one.
 func better(m compare.Metric) string {
 	if m.LessIsBest() {
 		return "below 1"
@@ -77,7 +77,7 @@ func forestRow(cell *compare.Cell, f *compare.Figure, id string) chart.ForestRow
 	return r
 }
 
-// ratioText is a ratio with the digits that tell 2 % from 1 %.
+// ratioText returns a ratio with the digits that tell 2 % from 1 %.
 func ratioText(v float64) string {
 	if v < 0.1 || v >= 10 {
 		return humanize.Figure(v)
@@ -192,7 +192,7 @@ func between(runs []*report.Run, views []*runView) []held {
 	return all
 }
 
-// shortNames are the last elements of two paths, or the paths if those are the same.
+// shortNames returns the last elements of two paths, or the paths if those are the same.
 func shortNames(base, head string) sides {
 	if b, h := filepath.Base(base), filepath.Base(head); b != h {
 		return sides{b, h}

@@ -11,7 +11,7 @@ import (
 	"sweep.dev/sweep/report/reporttest"
 )
 
-// turnsRun is a run that compares two engines by turns: the other gives by times as many
+// turnsRun returns a run that compares two engines by turns: the other gives by times as many
 // tokens a second.
 func turnsRun(other string, by float64) string {
 	var b strings.Builder

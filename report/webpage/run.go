@@ -118,7 +118,7 @@ func (v *runView) quality() {
 	}
 }
 
-// when is the time of a run: from its creation to the end of its last trial.
+// when returns the time of a run: from its creation to the end of its last trial.
 func when(run *report.Run) string {
 	from, to := run.State.Manifest.CreatedAt, time.Time{}
 	for _, t := range run.Trials {
@@ -191,7 +191,7 @@ func (v *runView) answer(said []view.Said) {
 	}
 }
 
-// some are the first of several texts, with how many more there are.
+// some returns the first of several texts, with how many more there are.
 func some(texts []string, most int) []string {
 	if n := len(texts); n > most {
 		return append(slices.Clone(texts[:most]), fmt.Sprintf("and %d more", n-most))
@@ -290,7 +290,7 @@ func (v *runView) reproduce() {
 	}
 }
 
-// doc is what a column means, with its name and unit first.
+// doc returns what a column means, with its name and unit first.
 func doc(columns []result.Column, name string) string {
 	c, ok := result.Lookup(columns, name)
 	if !ok {

@@ -115,7 +115,7 @@ type named struct {
 	load float64
 }
 
-// answered are the loads of an answer: certified, the point estimate if that is another, and
+// answered returns the loads of an answer: certified, the point estimate if that is another, and
 // where it fails.
 func answered(a *capacity.Answer) (all []named) {
 	if a.Capacity != nil {

@@ -62,12 +62,12 @@ func (t *table) add(v *runView, p *conclude.Point, columns ...string) {
 	t.Rows = append(t.Rows, row)
 }
 
-// name is a cell with its verdict.
+// name returns a cell with its verdict.
 func (v *runView) name(p *conclude.Point) field {
 	return field{Text: p.Verdict.Mark() + " " + p.Cell.Label, Verdict: p.Verdict, Cell: v.ID + p.Cell.ID}
 }
 
-// figureOf is the mean of a column over the trials of a cell that count, marked where it
+// figureOf returns the mean of a column over the trials of a cell that count, marked where it
 // must not be used or rests on too few requests.
 func figureOf(p *conclude.Point, column string) field {
 	m := conclude.Measure{Column: column}
@@ -83,7 +83,7 @@ func figureOf(p *conclude.Point, column string) field {
 	return f
 }
 
-// tableOf is a grid of a summary.
+// tableOf returns a grid of a summary.
 func tableOf(g draw.Grid, notes []string) table {
 	t := table{Title: g.Name, Head: []head{{Name: g.Down, Text: true}}, Notes: notes}
 	for _, value := range g.Values {
@@ -146,7 +146,7 @@ func (v *runView) cells() {
 	v.Cells = t
 }
 
-// shown is a figure of a row for people.
+// shown returns a figure of a row for people.
 func shown(row result.Row, column string) string {
 	if row.Infinite(column) {
 		return conclude.Infinite

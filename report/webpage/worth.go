@@ -13,7 +13,7 @@ import (
 	"sweep.dev/sweep/result/col"
 )
 
-// perGPU is the output tokens per second of one GPU of a cell. ok is false if the number
+// perGPU returns the output tokens per second of one GPU of a cell. ok is false if the number
 // of GPUs is not known.
 func perGPU(p *conclude.Point) (v float64, ok bool) {
 	rate, ok := p.Average(conclude.TokenRate)
@@ -98,7 +98,7 @@ func (v *runView) frontier() {
 	}
 }
 
-// eligible says whether a cell may be on the frontier: it is valid and misses nothing.
+// eligible reports whether a cell may be on the frontier: it is valid and misses nothing.
 func eligible(p *conclude.Point) bool {
 	switch p.Verdict {
 	case conclude.SweetSpot, conclude.Acceptable, conclude.Unstable:
@@ -155,7 +155,7 @@ func (v *runView) costOf(shape *conclude.Series, open map[*conclude.Point]bool) 
 	}
 }
 
-// gpusFor is how many GPUs carry a load in output tokens/s.
+// gpusFor returns how many GPUs carry a load in output tokens/s.
 func gpusFor(p *conclude.Point, load float64) string {
 	rate, ok := p.Figure(conclude.TokenRate)
 	gpus, known := p.Average(conclude.Measure{Column: col.GPUCount})
@@ -165,7 +165,7 @@ func gpusFor(p *conclude.Point, load float64) string {
 	return fmt.Sprint(int64(math.Ceil(load/rate) * gpus))
 }
 
-// priced are the cells of which the cost is said: those of the claims about it, or if there
+// priced returns the cells of which the cost is said: those of the claims about it, or if there
 // are none, the sweet spots and best loads. A side that is not decided has the best that is
 // known of it, and is in open.
 func (v *runView) priced() (points []*conclude.Point, open map[*conclude.Point]bool) {

@@ -49,7 +49,7 @@ type Bounds struct {
 	Foreign *int `yaml:"max_foreign_processes" doc:"Most processes of others on the GPUs." default:"no bound; they are a finding" min:"0" max:"1000" example:"0"`
 }
 
-// Defaults are the bounds of a plan that has none of its own. A default in words
+// Defaults returns the bounds of a plan that has none of its own. A default in words
 // is the zero value.
 func Defaults() Bounds {
 	var b Bounds
@@ -62,7 +62,7 @@ func Defaults() Bounds {
 	return b
 }
 
-// ratio is a share as the tags have it, 0.05 or 5%. It panics on anything else:
+// ratio returns a share as the tags have it, 0.05 or 5%. It panics on anything else:
 // the tag is part of the program.
 func ratio(text string) float64 {
 	number, percent := strings.CutSuffix(text, "%")

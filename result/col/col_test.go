@@ -74,7 +74,7 @@ func TestCode(t *testing.T) {
 	})
 }
 
-// literal is the value of a text in quotes.
+// literal returns the value of a text in quotes.
 func literal(e ast.Expr) (string, bool) {
 	l, ok := e.(*ast.BasicLit)
 	if !ok || l.Kind != token.STRING {
@@ -84,7 +84,7 @@ func literal(e ast.Expr) (string, bool) {
 	return text, err == nil
 }
 
-// source is a name with its selectors and indices, as far as a row is held by
+// source returns a name with its selectors and indices, as far as a row is held by
 // one.
 func source(e ast.Expr) string {
 	switch e := e.(type) {

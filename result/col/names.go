@@ -11,23 +11,23 @@ const (
 	HighSuffix      = "_high"
 )
 
-// Latency is the column of a statistic (mean, p95, ...) of a latency (ttft, ...).
+// Latency returns the column of a statistic (mean, p95, ...) of a latency (ttft, ...).
 func Latency(statistic, latency string) string { return statistic + "_" + latency + "_ms" }
 
-// ServerLatency is the same by the engine's own histogram.
+// ServerLatency returns the same by the engine's own histogram.
 func ServerLatency(statistic, latency string) string {
 	return Latency(statistic, "server_"+latency)
 }
 
-// ProbeLatency is the same of the requests of the probe beside the load.
+// ProbeLatency returns the same of the requests of the probe beside the load.
 func ProbeLatency(statistic, latency string) string { return Latency(statistic, "probe_"+latency) }
 
-// OfFamily is the column of MetricLines or MetricNames for the engines' metrics
+// OfFamily returns the column of MetricLines or MetricNames for the engines' metrics
 // of one family alone.
 func OfFamily(column, family string) string { return column + "_" + family }
 
-// OfRole is a server's column for one role alone.
+// OfRole returns a server's column for one role alone.
 func OfRole(role, column string) string { return strings.ReplaceAll(role, "-", "_") + "_" + column }
 
-// OfSLO is the column that says whether an objective was met.
+// OfSLO returns the column that says whether an objective was met.
 func OfSLO(name string) string { return "slo_" + name }

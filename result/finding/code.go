@@ -17,10 +17,10 @@ import (
 // makes codes, so that a code that is not in the table does not compile.
 type Code struct{ name string }
 
-// String is the code as it is stored.
+// String returns the code as it is stored.
 func (c Code) String() string { return c.name }
 
-// Equal says whether two codes are the same.
+// Equal reports whether two codes are the same.
 func (c Code) Equal(other Code) bool { return c == other }
 
 // MarshalText implements [encoding.TextMarshaler].
@@ -33,7 +33,7 @@ func (c *Code) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Collector is the code of the finding that a collector failed as a whole or in
+// Collector returns the code of the finding that a collector failed as a whole or in
 // part. The table has it for every kind of collector.
 func Collector(kind string) Code { return Code{"no_" + kind} }
 
@@ -45,7 +45,7 @@ type Fact struct {
 	Advice string // what to do; the first clause, up to a semicolon, is enough to go on
 }
 
-// Brief is a reason for INVALID in one line, in plain text: the first clause of what it
+// Brief returns a reason for INVALID in one line, in plain text: the first clause of what it
 // means and of its advice. It is "" for a code that was a reason in no version.
 func Brief(c Code) string {
 	f, ok := reason(c)
@@ -69,7 +69,7 @@ func Advice(c Code) string {
 	return strings.ReplaceAll(f.Doc+" -> "+f.Advice, "`", "")
 }
 
-// reason is the fact of a code that is a reason, or was one in runs that are still read.
+// reason returns the fact of a code that is a reason, or was one in runs that are still read.
 func reason(c Code) (Fact, bool) {
 	from := reasons
 	if slices.Contains([]Code{ClientCPU, ClientLoop, ClientCeiling, ClientThrottled}, c) {

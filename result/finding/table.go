@@ -105,11 +105,11 @@ var (
 	RoutingUnknown          = Code{"routing_unknown"}
 )
 
-// Reasons are the findings that make a trial INVALID, in the order of the
+// Reasons returns the findings that make a trial INVALID, in the order of the
 // documentation.
 func Reasons() []Fact { return slices.Clone(reasons) }
 
-// Remarks are the findings beside numbers that stand, in the order of the
+// Remarks returns the findings beside numbers that stand, in the order of the
 // documentation.
 func Remarks() []Fact { return slices.Clone(remarks) }
 

@@ -142,7 +142,7 @@ func Each(cols []result.Column, rows iter.Seq[result.Row], objectives map[string
 	}
 }
 
-// cells are the rows of each cell, which are neighbours.
+// cells returns the rows of each cell, which are neighbours.
 func cells(rows iter.Seq[result.Row]) iter.Seq[[]result.Row] {
 	return func(yield func([]result.Row) bool) {
 		var trials []result.Row
@@ -161,7 +161,7 @@ func cells(rows iter.Seq[result.Row]) iter.Seq[[]result.Row] {
 	}
 }
 
-// groupKeys are the columns that all trials of a cell share; run_id has every run
+// groupKeys returns the columns that all trials of a cell share; run_id has every run
 // that measured one of them.
 func groupKeys(cols []result.Column) []result.Column {
 	shared := []string{
@@ -185,7 +185,7 @@ func groupKeys(cols []result.Column) []result.Column {
 // A figure is a column that is summarized, and the columns of what stands for it.
 type figure struct{ of, mean, median, sd, cv, low, high string }
 
-// group is the row of one cell.
+// group returns the row of one cell.
 func group(keys []result.Column, figures []figure, trials []result.Row) result.Row {
 	run := 0
 	for _, t := range trials {
@@ -241,7 +241,7 @@ func group(keys []result.Column, figures []figure, trials []result.Row) result.R
 	return row
 }
 
-// launches is how many launches the trials are of; 0 if that of one is not known.
+// launches returns how many launches the trials are of; 0 if that of one is not known.
 func launches(trials []result.Row) int {
 	seen := map[[2]any]bool{}
 	for _, t := range trials {
@@ -253,7 +253,7 @@ func launches(trials []result.Row) int {
 	return len(seen)
 }
 
-// runs are the runs that measured the trials, joined by commas: some may have been
+// runs returns the runs that measured the trials, joined by commas: some may have been
 // taken over from another.
 func runs(trials []result.Row) string {
 	var ids []string
@@ -268,7 +268,7 @@ func runs(trials []result.Row) string {
 // confidence is that of the interval of a mean.
 const confidence = 0.95
 
-// meanAndSD are the mean and the sample's standard deviation, which is NaN for
+// meanAndSD returns the mean and the sample's standard deviation, which is NaN for
 // one value.
 func meanAndSD(values []float64) (mean, sd float64) {
 	if mean, sd = stats.Mean(values), stats.StdDev(values); len(values) < 2 {

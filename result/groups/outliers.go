@@ -80,7 +80,7 @@ func outliers(cells [][]sample) []string {
 	return out
 }
 
-// trialOf is the number before the figure.
+// trialOf returns the number before the figure.
 func trialOf(name string) int {
 	number, _, _ := strings.Cut(name, ":")
 	n, _ := strconv.Atoi(number) // it was made of one
@@ -99,7 +99,7 @@ type sample struct {
 // A deployment is whose trials of one load scatter alike, as far as rows say.
 type deployment struct{ subject, engine, gpu, gpus, load any }
 
-// samplesOf are those of the compared figures of a cell's valid trials.
+// samplesOf returns those of the compared figures of a cell's valid trials.
 func samplesOf(trials []result.Row) []sample {
 	valid := slices.DeleteFunc(slices.Clone(trials), func(t result.Row) bool { return t[col.Valid] != true })
 	all := make([]sample, len(compared))
@@ -128,7 +128,7 @@ func sampleOf(trials []result.Row, figure string) sample {
 	return s
 }
 
-// outlier says whether a trial is one.
+// outlier reports whether a trial is one.
 func (s sample) outlier(k int, others func() []spread) bool {
 	rest := slices.Delete(slices.Clone(s.values), k, k+1)
 	n := float64(len(s.values))

@@ -25,7 +25,7 @@ const (
 	wilder = 0.1
 )
 
-// lend is a cell's own spread, moderated by that of others: the mean of both, weighed by
+// lend returns a cell's own spread, moderated by that of others: the mean of both, weighed by
 // degrees of freedom, of which the others lend the fewer the less they are like each
 // other (Smyth, Statistical Applications in Genetics and Molecular Biology 3, 2004). How
 // unlike they are comes from the variance of the logarithms of their variances, at its

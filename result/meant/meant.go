@@ -30,7 +30,7 @@ func find(table []word, said string) (word, bool) {
 	return word{}, false
 }
 
-// Setting is the path in a plan of the setting that said stands for, like
+// Setting returns the path in a plan of the setting that said stands for, like
 // load.requests; "" for none.
 func Setting(said string) string {
 	w, _ := find(settings[:], said)
@@ -43,18 +43,18 @@ func Gone(said string) string {
 	return w.hint
 }
 
-// Parallelism is the kind of parallelism that said stands for, as profiles of
+// Parallelism returns the kind of parallelism that said stands for, as profiles of
 // engines name it: tensor for tp; "" for none.
 func Parallelism(said string) string {
 	w, _ := find(parallelism[:], said)
 	return w.name
 }
 
-// Command is the one of names, commands, that said stands for, and what else
+// Command returns the one of names, commands, that said stands for, and what else
 // there is to know about it. For what is no command there is only a hint.
 func Command(said string, names []string) (name, hint string) { return among(commands[:], said, names) }
 
-// Flag is the one of names, flags of a command without their dashes, that said
+// Flag returns the one of names, flags of a command without their dashes, that said
 // stands for. For what is no flag there is only a hint.
 func Flag(said string, names []string) (name, hint string) { return among(flags[:], said, names) }
 
@@ -66,7 +66,7 @@ func among(table []word, said string, names []string) (name, hint string) {
 	return w.name, w.hint
 }
 
-// Column is the one of names, columns of a table in its order, that said most
+// Column returns the one of names, columns of a table in its order, that said most
 // likely means: by the table of words, by the parts of the name in whatever
 // order (ttft_p95), and by its spelling; "" for none.
 func Column(said string, names []string) string {
@@ -79,7 +79,7 @@ func Column(said string, names []string) string {
 	return syntax.Nearest(said, names)
 }
 
-// byParts is the first of names that has every part of said and the fewest
+// byParts returns the first of names that has every part of said and the fewest
 // others; its unit does not count.
 func byParts(said string, names []string) string {
 	want := strings.FieldsFunc(plain(said), func(r rune) bool { return r == '_' || r == '.' })
@@ -100,7 +100,7 @@ func byParts(said string, names []string) string {
 	return best
 }
 
-// more is how many parts has beyond want; ok is false if it lacks one of them.
+// more returns how many parts has beyond want; ok is false if it lacks one of them.
 func more(has, want []string) (others int, ok bool) {
 	has = slices.Clone(has)
 	for _, part := range want {

@@ -51,7 +51,7 @@ var table = []Metric{
 	{Column: col.P50UserTokS},
 }
 
-// Kept are those that are kept of every night.
+// Kept returns those that are kept of every night.
 func Kept() []Metric {
 	var all []Metric
 	for _, m := range table {

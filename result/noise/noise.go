@@ -66,7 +66,7 @@ type Spread struct {
 	PairedDF float64  `json:"paired_df"`
 }
 
-// Of is the spread of a figure of one cell: a slice of trials for each run. ok is false
+// Of returns the spread of a figure of one cell: a slice of trials for each run. ok is false
 // with fewer than two runs that have any.
 func Of(runs [][]ratio.Trial) (s Spread, ok bool) {
 	runs = slices.DeleteFunc(slices.Clone(runs), func(r []ratio.Trial) bool { return len(r) == 0 })
@@ -124,7 +124,7 @@ func Of(runs [][]ratio.Trial) (s Spread, ok bool) {
 	return s, true
 }
 
-// Error is the standard error of the logarithm of a ratio of two runs with so many
+// Error returns the standard error of the logarithm of a ratio of two runs with so many
 // trials each, and its degrees of freedom by Satterthwaite. paired says that the trials
 // of both have the same numbers and the same arrivals.
 func (s Spread) Error(base, head int, paired bool) (error, df float64) {
@@ -148,7 +148,7 @@ func (s Spread) Error(base, head int, paired bool) (error, df float64) {
 	return math.Sqrt(v), v * v / (a*a*square*square/s.BetweenDF + b*b*noise*noise/noiseDF)
 }
 
-// Ratio is that of two runs, head over base, whose logarithm is distance: its interval,
+// Ratio returns that of two runs, head over base, whose logarithm is distance: its interval,
 // which lies above the truth with the chance tail and below it with the same, covers
 // what differs between runs.
 func (s Spread) Ratio(distance float64, base, head int, paired bool, tail float64) ratio.Ratio {
@@ -156,7 +156,7 @@ func (s Spread) Ratio(distance float64, base, head int, paired bool, tail float6
 	return ratio.Ratio{Value: math.Exp(distance), Low: math.Exp(distance - half), High: math.Exp(distance + half), Scope: ratio.Runs}
 }
 
-// Floor is the least change that a comparison of two such runs can show with certainty:
+// Floor returns the least change that a comparison of two such runs can show with certainty:
 // 0.05 is 5 %. A threshold below it cannot be checked.
 func (s Spread) Floor(base, head int, paired bool, tail float64) float64 {
 	return math.Expm1(s.half(base, head, paired, tail))
@@ -190,7 +190,7 @@ func (s Spread) half(base, head int, paired bool, tail float64) float64 {
 	return quantile.Student(1-tail, df) * error
 }
 
-// Find is the spread of a figure of a cell; ok is false if the file has none.
+// Find returns the spread of a figure of a cell; ok is false if the file has none.
 func (f *File) Find(cell, column string) (s Spread, ok bool) {
 	if f == nil {
 		return s, false

@@ -62,7 +62,7 @@ func bound(p *result.SLOPart, confidence float64, decide bool) {
 	}
 }
 
-// Kept says whether a trial kept an objective by its measured figures alone, whatever
+// Kept reports whether a trial kept an objective by its measured figures alone, whatever
 // they rest on. ok is false if it could not be checked.
 func Kept(r result.SLOResult) (kept, ok bool) {
 	if r.Error != "" || r.Verdict == "" {

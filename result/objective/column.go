@@ -25,13 +25,13 @@ type way struct {
 	window   string  // "", or a suffix of columns; of requests failures or goods
 }
 
-// upper says whether the comparison is a bound from above, and strict.
+// upper reports whether the comparison is a bound from above, and strict.
 func (c Comparison) upper() bool { return c.Op == "<" || c.Op == "<=" }
 
 // latencyColumn matches the statistics of latencies that requests decide.
 var latencyColumn = regexp.MustCompile(`^(mean|p50|p90|p95|p99)_(ttft|ttfo|tpot|itl|icl|e2e|schedule_lag)_ms(_completed|_whole)?$`)
 
-// Rule is how the comparison can be decided, if there are enough requests.
+// Rule returns how the comparison can be decided, if there are enough requests.
 func (c Comparison) Rule() string { return c.way().rule }
 
 func (c Comparison) way() way {

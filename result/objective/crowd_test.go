@@ -11,7 +11,7 @@ import (
 	"sweep.dev/sweep/result/timeline"
 )
 
-// crowding are requests whose latencies say nothing of their order, while the number in
+// crowding returns requests whose latencies say nothing of their order, while the number in
 // flight rises and falls once: many come at a time, and a few.
 func crowding(n int) []result.Request {
 	r := rand.New(rand.NewPCG(1, 6))

@@ -13,7 +13,7 @@ import (
 // else.
 const Confidence = 0.95
 
-// Verdict is what the parts of an objective come to together: it fails if one fails,
+// Verdict returns what the parts of an objective come to together: it fails if one fails,
 // passes if all pass, is "" if none fails and one could not be checked, and is undecided
 // otherwise.
 func Verdict(parts []result.SLOPart) string {
@@ -54,7 +54,7 @@ func settleAny(p *result.SLOPart) {
 	}
 }
 
-// oneOf is what the sides of an or come to.
+// oneOf returns what the sides of an or come to.
 func oneOf(sides []result.SLOPart) string {
 	verdict := result.SLOFail
 	for _, s := range sides {
@@ -138,7 +138,7 @@ const (
 	longSeconds  = 3600
 )
 
-// reach is the least n from a start on at which something holds, and from which on it
+// reach returns the least n from a start on at which something holds, and from which on it
 // does; 0 if that is more than the advice may ask for.
 func reach(start float64, holds func(n float64) bool) float64 {
 	most := max(mostMore*start, manyRequests)
@@ -165,7 +165,7 @@ func rough(x float64) int {
 	return int(math.Ceil(x/unit-1e-9) * unit)
 }
 
-// pool is a part over several trials: their counts are summed, also those of
+// pool returns a part over several trials: their counts are summed, also those of
 // independent requests that they are worth; means are weighed by their times. What is
 // a point in any of them is a point of all, and the worst of them.
 func pool(trials []result.SLOPart) result.SLOPart {
@@ -280,7 +280,7 @@ func between(trials []result.SLOPart) float64 {
 	return math.Inf(1)
 }
 
-// worst is the part of the trial that did worst. What a point rests on is that of all.
+// worst returns the part of the trial that did worst. What a point rests on is that of all.
 func worst(trials []result.SLOPart) result.SLOPart {
 	rank := map[string]int{result.SLOPass: 0, result.SLOUndecided: 1, "": 2, result.SLOFail: 3}
 	p := trials[0]
@@ -300,7 +300,7 @@ func worst(trials []result.SLOPart) result.SLOPart {
 	return p
 }
 
-// Pool is an objective over all trials of a cell, whose results come in the order of
+// Pool returns an objective over all trials of a cell, whose results come in the order of
 // the trials. Those of an objective that has changed between them are not pooled: the
 // worst of them stands for all, as does that of results without parts.
 func Pool(trials []result.SLOResult) result.SLOResult {
@@ -344,7 +344,7 @@ func Pool(trials []result.SLOResult) result.SLOResult {
 	return pooled
 }
 
-// OfCells are the objectives of each cell over its VALID trials, by the cell's id, in
+// OfCells returns the objectives of each cell over its VALID trials, by the cell's id, in
 // the order of the first of them that has one.
 func OfCells(outcomes []*result.Outcome) map[string][]result.SLOResult {
 	names := map[string][]string{}

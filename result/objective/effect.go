@@ -56,7 +56,7 @@ func newOrdered(values []float64) *ordered {
 	return o
 }
 
-// of is the estimate for the values that are over.
+// of returns the estimate for the values that are over.
 func (o *ordered) of(over func(float64) bool) float64 {
 	for i, v := range o.values {
 		o.series[i] = 0
@@ -85,12 +85,12 @@ func (o *ordered) effect(over func(float64) bool) (effect, near float64) {
 	return min(max(o.own, near), n), near
 }
 
-// plain is the design effect of a series in which no order was seen.
+// plain returns the design effect of a series in which no order was seen.
 func plain(series []float64) float64 {
 	return max(batchesOf(series, longBatches).effect, batchesOf(series, shortBatches).effect)
 }
 
-// inflated is that of a series whose order matters.
+// inflated returns that of a series whose order matters.
 func inflated(series []float64) float64 {
 	b := batchesOf(series, longBatches)
 	margin := quantile.Student(marginConfidence, longBatches-1) / quantile.Normal(marginConfidence)
@@ -162,7 +162,7 @@ func lagOf(means []float64) float64 {
 	return 0
 }
 
-// inflation is by what the variance of the mean is more than that of the batch means
+// inflation returns by what the variance of the mean is more than that of the batch means
 // says, as neighbours are alike: that of a first-order autoregression.
 func (b batched) inflation() float64 {
 	lag := min(max(0, b.lag), 0.9)

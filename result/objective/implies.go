@@ -6,7 +6,7 @@ import (
 	"sweep.dev/sweep/result"
 )
 
-// Implies says whether an objective that is kept means that another is kept too, each given
+// Implies reports whether an objective that is kept means that another is kept too, each given
 // by its parts with their sides: every part of the other has a bound that is no tighter than
 // one of the first. It is false if that cannot be told, as of parts that are no comparison.
 func Implies(strict, loose [][]Comparison) bool {
@@ -18,7 +18,7 @@ func Implies(strict, loose [][]Comparison) bool {
 	return len(loose) > 0
 }
 
-// covers says whether a part, any side of which may be what is kept, means that a side of
+// covers reports whether a part, any side of which may be what is kept, means that a side of
 // another is kept.
 func covers(strict, loose []Comparison) bool {
 	for _, s := range strict {
@@ -29,7 +29,7 @@ func covers(strict, loose []Comparison) bool {
 	return len(strict) > 0
 }
 
-// implies says whether a comparison means another: of the same figure, or of a lower
+// implies reports whether a comparison means another: of the same figure, or of a lower
 // percentile of the same latency.
 func (c Comparison) implies(o Comparison) bool {
 	of, other := c.way(), o.way()
@@ -46,5 +46,5 @@ func (c Comparison) implies(o Comparison) bool {
 	return c.upper() == (c.Limit < o.Limit)
 }
 
-// tighter says whether one operator at a bound means the other there.
+// tighter reports whether one operator at a bound means the other there.
 func tighter(op, other string) bool { return op == "<" || op == ">" || other == "<=" || other == ">=" }

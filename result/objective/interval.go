@@ -5,7 +5,7 @@ import (
 	"sort"
 )
 
-// Interval is where a quantile q of what values are drawn from lies, with a confidence
+// Interval returns where a quantile q of what values are drawn from lies, with a confidence
 // shared by both sides: -Inf or +Inf where the values are too few to bound it. The
 // values are in the order of time; +Inf is a request that failed.
 //

@@ -69,7 +69,7 @@ func TestDesignEffect(t *testing.T) {
 	}
 }
 
-// trial is one of requests at a steady rate with these latencies in milliseconds;
+// trial returns one of requests at a steady rate with these latencies in milliseconds;
 // +Inf failed.
 func trial(latencies []float64) *Trial {
 	requests := make([]result.Request, len(latencies))
@@ -89,7 +89,7 @@ func trial(latencies []float64) *Trial {
 	return Of(requests, summary.Options{Open: true, Span: span, Goodput: &summary.Goodput{TTFT: 200}})
 }
 
-// spread are n latencies, every so many over 200.
+// spread returns n latencies, every so many over 200.
 func spread(n, every int) []float64 {
 	values := make([]float64, n)
 	for i := range values {

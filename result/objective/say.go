@@ -13,7 +13,7 @@ import (
 	"sweep.dev/sweep/result/col"
 )
 
-// Why is an objective in words: those of its parts that have its verdict.
+// Why returns an objective in words: those of its parts that have its verdict.
 func Why(o result.SLOResult) string {
 	if o.Verdict == "" {
 		return o.Error
@@ -34,7 +34,7 @@ func Why(o result.SLOResult) string {
 	return strings.Join(all, ". ")
 }
 
-// Say is a part in words: what was seen of it, the bound that decides, and what would
+// Say returns a part in words: what was seen of it, the bound that decides, and what would
 // decide it: "p95_ttft_ms 182: 3 of 96 over 200 ms, that is at most 7.9 % (95 % sure),
 // 5 % allowed; about 130 requests more would decide".
 func Say(p result.SLOPart) string {
@@ -96,7 +96,7 @@ func Say(p result.SLOPart) string {
 // what to do.
 const AtLimit = "no practical number of requests decides it, since the measured value is nearly at its limit: change the limit, or take it as undecided"
 
-// values are the columns that a point read. A value that was rounded for people could
+// values returns the columns that a point read. A value that was rounded for people could
 // look as if it had met the bound, so it has its digits.
 func values(row result.Row) string {
 	names := slices.Sorted(maps.Keys(row))
@@ -117,7 +117,7 @@ func under(yes bool) string {
 	return "above"
 }
 
-// over is what is wrong with the values that count.
+// over returns what is wrong with the values that count.
 func over(p result.SLOPart) string {
 	switch {
 	case p.Column == col.ErrorRate:

@@ -169,7 +169,7 @@ const (
 	goods    = "goods"    // those sent on the plateau, by the bounds of goodput
 )
 
-// goods are the requests sent on the plateau in the order of their sends: 0 is good, infinite is
+// goods returns the requests sent on the plateau in the order of their sends: 0 is good, infinite is
 // not. Nil if that is not known of one.
 func (t *Trial) goods() (values []float64) {
 	for _, r := range t.requests {
@@ -185,7 +185,7 @@ func (t *Trial) goods() (values []float64) {
 	return values
 }
 
-// worth is a request by the bounds of goodput: 0 if it is good, else infinite.
+// worth returns a request by the bounds of goodput: 0 if it is good, else infinite.
 func worth(r *result.Request, o summary.Options) (v float64, known bool) {
 	if r.Status != result.Completed {
 		return math.Inf(1), true
@@ -197,7 +197,7 @@ func worth(r *result.Request, o summary.Options) (v float64, known bool) {
 	return math.Inf(1), known
 }
 
-// values are those of a latency in milliseconds, in the order in which their requests
+// values returns those of a latency in milliseconds, in the order in which their requests
 // were sent, and the number of these. A request that is lost is infinite.
 func (t *Trial) values(latency, window string) (values []float64, requests int) {
 	var lost []int // how many values there were before each lost request
@@ -240,7 +240,7 @@ func (t *Trial) values(latency, window string) (values []float64, requests int) 
 // meanBatches is into how many batches a mean or a rate is cut.
 const meanBatches = 10
 
-// mean is that of a latency. One that is infinite has no interval.
+// mean decides on that of a latency. One that is infinite has no interval.
 func (t *Trial) mean(p *result.SLOPart, w way) bool {
 	values, requests := t.values(w.latency, w.window)
 	if len(values) < 2*meanBatches || slices.Contains(values, math.Inf(1)) {
@@ -265,7 +265,7 @@ func (t *Trial) interval(p *result.SLOPart, b batched) {
 	}
 }
 
-// rate is what came on the plateau per second, in equal parts of its time.
+// rate decides on what came on the plateau per second, in equal parts of its time.
 func (t *Trial) rate(p *result.SLOPart, column string) bool {
 	span := t.opts.Span
 	part := span.Length() / meanBatches

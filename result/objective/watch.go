@@ -64,7 +64,7 @@ func NewWatch(watched []Watched, o summary.Options) *Watch {
 	return w
 }
 
-// Requests is how many have ended.
+// Requests returns how many have ended.
 func (w *Watch) Requests() int { return w.requests }
 
 // Add takes a request of the load that has completed or failed.
@@ -89,7 +89,7 @@ func (w *Watch) Add(r *result.Request) {
 	}
 }
 
-// Decided says whether each objective passes or fails, so surely that as many looks
+// Decided reports whether each objective passes or fails, so surely that as many looks
 // together are wrong no oftener than one look with the objective's confidence.
 func (w *Watch) Decided(looks int) (text string, ok bool) {
 	crowd := crowdOf(w.flights)

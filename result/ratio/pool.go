@@ -19,7 +19,7 @@ type Difference struct {
 	scope    Scope
 }
 
-// Between is the difference of cell a to cell b, as [Of] has it; ok is false if a side
+// Between returns the difference of cell a to cell b, as [Of] has it; ok is false if a side
 // has one trial or none, which have no scatter.
 func Between(a, b []Trial) (d Difference, ok bool) {
 	if len(a) < 2 || len(b) < 2 {
@@ -39,13 +39,13 @@ func Between(a, b []Trial) (d Difference, ok bool) {
 	return d, true
 }
 
-// At is the ratio, which lies above its interval with the chance tail, and below it with
+// At returns the ratio, which lies above its interval with the chance tail, and below it with
 // the same.
 func (d Difference) At(tail float64) Ratio {
 	return between(d.distance, quantile.Student(1-tail, d.df)*d.error(0), d.scope)
 }
 
-// each is the share of the variance of a trial that the square of the standard error is,
+// each returns the share of the variance of a trial that the square of the standard error is,
 // with so many more trials of each cell.
 func (d Difference) each(more int) (share float64) {
 	for _, n := range d.trials {
@@ -56,7 +56,7 @@ func (d Difference) each(more int) (share float64) {
 	return share
 }
 
-// error is the standard error with so many more trials of each cell.
+// error returns the standard error with so many more trials of each cell.
 func (d Difference) error(more int) float64 { return math.Sqrt(d.variance * d.each(more)) }
 
 // beyond is how many standard errors make a difference that is far beyond its noise.
@@ -86,7 +86,7 @@ func (d Difference) More(tail float64) int {
 	return 0
 }
 
-// More is that of the difference of cell a to cell b. Where a side has one trial, trials
+// More returns that of the difference of cell a to cell b. Where a side has one trial, trials
 // are taken to scatter as the intervals within them say.
 func More(a, b []Trial, tail float64) int {
 	d, ok := Between(a, b)

@@ -44,13 +44,13 @@ type Ratio struct {
 	Scope     Scope
 }
 
-// Less says that the ratio is certainly below x.
+// Less reports whether the ratio is certainly below x.
 func (r Ratio) Less(x float64) bool { return r.Scope != Nothing && r.High < x }
 
-// More says that the ratio is certainly above x.
+// More reports whether the ratio is certainly above x.
 func (r Ratio) More(x float64) bool { return r.Scope != Nothing && r.Low > x }
 
-// Chance is the least tail, of at least 1e-6, at which a ratio is certain of something:
+// Chance returns the least tail, of at least 1e-6, at which a ratio is certain of something:
 // the p-value of the other way round, by one side. It is 1 if the ratio is not certain at
 // a tail of 0.5.
 func Chance(of func(tail float64) Ratio, certain func(Ratio) bool) float64 {
@@ -72,7 +72,7 @@ func Chance(of func(tail float64) Ratio, certain func(Ratio) bool) float64 {
 	return math.Exp(high)
 }
 
-// Over is 1 over the ratio.
+// Over returns 1 over the ratio.
 func (r Ratio) Over() Ratio {
 	out := Ratio{High: math.Inf(1), Scope: r.Scope}
 	if r.Value > 0 {
@@ -87,7 +87,7 @@ func (r Ratio) Over() Ratio {
 	return out
 }
 
-// Of is the ratio of one cell to another, which lies above the interval with the chance
+// Of returns the ratio of one cell to another, which lies above the interval with the chance
 // tail, and below it with the same.
 //
 // It is made of logarithms, so that a ratio and the one of the other way round say the
@@ -150,7 +150,7 @@ func NewSeries(cells [][]Trial) *Series {
 	return s
 }
 
-// Of is the ratio of cell i to cell j, as [Of] has it: by what all cells know of the
+// Of returns the ratio of cell i to cell j, as [Of] has it: by what all cells know of the
 // spread between trials, or where each has one trial, by the intervals within them.
 func (s *Series) Of(i, j int, tail float64) Ratio {
 	a, b := s.cells[i], s.cells[j]
@@ -165,7 +165,7 @@ func (s *Series) Of(i, j int, tail float64) Ratio {
 	return between(distance, s.wide[tail]*error, s.scope)
 }
 
-// Trials is how many trials of each cell would make half an interval narrower than a
+// Trials returns how many trials of each cell would make half an interval narrower than a
 // distance of logarithms; 0 as of [Trials].
 func (s *Series) Trials(distance, tail float64) int {
 	if s.df <= 0 {
@@ -183,13 +183,13 @@ func (s *Series) Trials(distance, tail float64) int {
 // mostTrials is the largest number of trials that is suggested.
 const mostTrials = 50
 
-// Trials is how many trials of each cell would tell the two apart, if they go on to
+// Trials returns how many trials of each cell would tell the two apart, if they go on to
 // differ as they do; 0 if that is unknown, or if it would take more than 50.
 func Trials(a, b []Trial, tail float64) int {
 	return enough(a, b, tail, func(distance, half float64) bool { return half < distance })
 }
 
-// enough is the smallest number of trials of each cell for which told is true; 0 if
+// enough returns the smallest number of trials of each cell for which told is true; 0 if
 // that is unknown, or if it would take more than mostTrials.
 func enough(a, b []Trial, tail float64, told func(distance, half float64) bool) int {
 	if len(a) < 2 || len(b) < 2 {
@@ -211,13 +211,13 @@ func enough(a, b []Trial, tail float64, told func(distance, half float64) bool) 
 	return 0
 }
 
-// TrialsAlike is how many trials of each cell would show that the two differ by less than
+// TrialsAlike returns how many trials of each cell would show that the two differ by less than
 // within (0.02 is 2 %), if they go on to differ as they do; 0 as of [Trials].
 func TrialsAlike(a, b []Trial, within, tail float64) int {
 	return enough(a, b, tail, func(distance, half float64) bool { return distance+half < math.Log1p(within) })
 }
 
-// between is the interval of a distance of logarithms, half of it on each side.
+// between returns the interval of a distance of logarithms, half of it on each side.
 func between(distance, half float64, s Scope) Ratio {
 	return Ratio{Value: math.Exp(distance), Low: math.Exp(distance - half), High: math.Exp(distance + half), Scope: s}
 }
@@ -241,7 +241,7 @@ const (
 	oneSided  = 0.025 // of a 95 % interval
 )
 
-// ends are how far the logarithm of a cell may be below its estimate, and above it.
+// ends returns how far the logarithm of a cell may be below its estimate, and above it.
 func ends(trials []Trial, tail float64) [2]float64 {
 	if n := float64(len(trials)); n > 1 {
 		half := quantile.Student(1-tail, n-1) * math.Sqrt(stats.Variance(logs(trials))/n)
@@ -259,7 +259,7 @@ func ends(trials []Trial, tail float64) [2]float64 {
 	return out
 }
 
-// welch is the standard error of the difference of two means, and its degrees of
+// welch returns the standard error of the difference of two means, and its degrees of
 // freedom by Satterthwaite.
 func welch(x, y []float64) (error, df float64) {
 	n, m := float64(len(x)), float64(len(y))
@@ -270,7 +270,7 @@ func welch(x, y []float64) (error, df float64) {
 	return math.Sqrt(a + b), (a + b) * (a + b) / (a*a/(n-1) + b*b/(m-1))
 }
 
-// scope is what differs between the trials of the cells: their launches if no two trials
+// scope returns what differs between the trials of the cells: their launches if no two trials
 // of a cell share one.
 func scope(cells ...[]Trial) Scope {
 	for _, c := range cells {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// trials are some of numbers 1, 2, ... with a launch each.
+// trials returns some of numbers 1, 2, ... with a launch each.
 func trials(values ...float64) []Trial {
 	all := make([]Trial, len(values))
 	for i, v := range values {
@@ -14,7 +14,7 @@ func trials(values ...float64) []Trial {
 	return all
 }
 
-// e is a value whose logarithm is so much.
+// e returns a value whose logarithm is so much.
 func e(log float64) float64 { return math.Exp(log) }
 
 func renumbered(all []Trial) []Trial {

@@ -14,7 +14,7 @@ type counter int64
 
 func (c *counter) Write(p []byte) (int, error) { *c += counter(len(p)); return len(p), nil }
 
-// engineSteps is what a server under load sends: rows requests of about 500
+// engineSteps returns what a server under load sends: rows requests of about 500
 // tokens, one a step of the engine, steps of some 20 ms that jitter and that a
 // prefill lengthens now and then.
 func engineSteps(rows int, jitter float64, stated bool) (requests []result.Request, tokens int) {

@@ -148,7 +148,7 @@ func yes(ok bool) string {
 	return ""
 }
 
-// cell is a text within a row of a table.
+// cell returns a text within a row of a table.
 func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }
 
 // golden holds got against a file, which -update rewrites.

@@ -214,7 +214,7 @@ func (c *concatenation[T]) joinPage(to *parquet.ColumnWriter, page parquet.Page)
 	}
 }
 
-// lastRow is where the last row begins in the values of a column.
+// lastRow returns where the last row begins in the values of a column.
 func lastRow(values []parquet.Value) int {
 	for i, v := range slices.Backward(values) {
 		if v.RepetitionLevel() == 0 {

@@ -22,7 +22,7 @@ type cursors struct {
 	err    error // the first
 }
 
-// of is the cursor of a column.
+// of returns the cursor of a column.
 func (c *cursors) of(name string) *cursor {
 	one := &cursor{failed: &c.err}
 	want, _ := c.want.Lookup(name)
@@ -61,7 +61,7 @@ type cursor struct {
 	failed *error
 }
 
-// next is the value of the next row, good until the one after it; null if the file lacks
+// next returns the value of the next row, good until the one after it; null if the file lacks
 // the column or after an error.
 func (c *cursor) next() parquet.Value {
 	if c.pages == nil || *c.failed != nil {
@@ -98,7 +98,7 @@ func (c *cursor) release() {
 	}
 }
 
-// text is the next value as a text; "" if it is null.
+// text returns the next value as a text; "" if it is null.
 func (c *cursor) text() string {
 	v := c.next()
 	if v.IsNull() {
@@ -115,7 +115,7 @@ func (c *cursor) text() string {
 	return text
 }
 
-// number is the next value as an integer; 0 if it is null.
+// number returns the next value as an integer; 0 if it is null.
 func (c *cursor) number() int64 {
 	if v := c.next(); !v.IsNull() {
 		return v.Int64()
@@ -123,7 +123,7 @@ func (c *cursor) number() int64 {
 	return 0
 }
 
-// float is the next value as a float; 0 if it is null.
+// float returns the next value as a float; 0 if it is null.
 func (c *cursor) float() float64 {
 	if v := c.next(); !v.IsNull() {
 		return v.Double()

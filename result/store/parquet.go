@@ -127,7 +127,7 @@ func count(n int) *int64 {
 	return new(int64(n))
 }
 
-// positive is a count for which 0 is stored as null too.
+// positive returns a count for which 0 is stored as null too.
 func positive(n int) *int64 {
 	if n == 0 {
 		return nil
@@ -142,7 +142,7 @@ func text(s string) *string {
 	return new(valid(s))
 }
 
-// valid is s as UTF-8, which readers of Parquet insist on: what servers send
+// valid returns s as UTF-8, which readers of Parquet insist on: what servers send
 // need not be.
 func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 

@@ -11,7 +11,7 @@ type column struct {
 	Doc      string // one sentence
 }
 
-// requestColumns are the columns of requests.parquet, in their order.
+// requestColumns returns the columns of requests.parquet, in their order.
 func requestColumns() []column {
 	return append(attemptColumns(),
 		column{"shard", "int32", "", false, "Which part of a divided load sent it; (shard, n) is unique in an attempt."},
@@ -55,7 +55,7 @@ func requestColumns() []column {
 	)
 }
 
-// sampleColumns are the columns of samples.parquet, in their order.
+// sampleColumns returns the columns of samples.parquet, in their order.
 func sampleColumns() []column {
 	return append(attemptColumns(),
 		anchorColumn(),

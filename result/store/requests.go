@@ -136,7 +136,7 @@ func (row *requestRow) set(ids IDs, r *result.Request) {
 	}
 }
 
-// get is the inverse of set.
+// get returns the request of a row: it is the inverse of set.
 func (row *requestRow) get() Request {
 	r := result.Request{
 		Shard: int(row.Shard), N: int(row.N), Slot: int(row.Slot), Turn: int(row.Turn), Phase: result.Phase(row.Phase),

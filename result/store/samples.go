@@ -75,7 +75,7 @@ func ReadSamples(r io.ReaderAt, size int64) iter.Seq2[Sample, error] {
 	}
 }
 
-// samples is what gets one sample after the other.
+// samples returns what gets one sample after the other.
 func (c *cursors) samples() (next func() Sample) {
 	run, cell, trial, attempt := c.of("run_id"), c.of("cell_id"), c.of("trial"), c.of("attempt")
 	anchor, at, source, role, replica := c.of("anchor"), c.of("time_ns"), c.of("source"), c.of("role"), c.of("replica")

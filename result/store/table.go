@@ -80,7 +80,7 @@ func cellValue(c result.Column, v any) parquet.Value {
 	return parquet.NullValue()
 }
 
-// definition is the definition level of a value: 1 if a column that may be
+// definition returns the definition level of a value: 1 if a column that may be
 // null is not.
 func definition(c result.Column, v any) int {
 	if c.Nullable && v != nil {

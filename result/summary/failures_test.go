@@ -11,7 +11,7 @@ import (
 	"sweep.dev/sweep/result/timeline"
 )
 
-// failed is a request that broke after some chunks.
+// failed returns a request that broke after some chunks.
 func failed(sent time.Duration, asked int, gaps ...int) result.Request {
 	r := streamed(sent, result.Unknown, gaps...)
 	r.Status, r.MaxTokens, r.TokenSource = result.Failed, asked, ""

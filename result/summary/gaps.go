@@ -50,7 +50,7 @@ func grainOf(r *result.Request) grain {
 	return unknownGrain
 }
 
-// tokensOf is what is known of a chunk's tokens: 0 for one without content.
+// tokensOf returns what is known of a chunk's tokens: 0 for one without content.
 func tokensOf(r *result.Request, chunk int) int32 {
 	if chunk >= len(r.ChunkTokens) {
 		return result.Unknown
@@ -166,7 +166,7 @@ func (s *summary) gaps(c *samples, memory []int64) []int64 {
 	return values
 }
 
-// missing is how many gaps the lost requests did not get, where the completed
+// missing returns how many gaps the lost requests did not get, where the completed
 // ones have so many: for each as many as a completed one that asked for as much
 // has on average, and at least one. What gaps they did get count for nothing, so
 // that a request that was quick until it failed makes no percentile better.

@@ -37,7 +37,7 @@ func momentsOf(values []int64) moments {
 	return m
 }
 
-// quantiles are the p-quantiles of values and of so many more that are
+// quantiles returns the p-quantiles of values and of so many more that are
 // infinite, for ascending p; linear between order statistics, as
 // result.Quantile has them. They are exact. Values are left as they are.
 func quantiles(values []int64, m moments, lost int, ps ...float64) []float64 {

@@ -51,7 +51,7 @@ func (c *samples) add(r *result.Request, o Options) {
 	}
 }
 
-// Has says whether a latency of a request counts. Of those that the plan chose to give
+// Has reports whether a latency of a request counts. Of those that the plan chose to give
 // up only the short ones end before: their ends and gaps say nothing of the others,
 // while a first token that was seen does.
 func Has(r *result.Request, latency string) bool {
@@ -120,7 +120,7 @@ type figures struct {
 	quantiles []float64  // of percentiles; nil for no values
 }
 
-// figuresOf are those of the values and of so many more that are infinite, with the rank of
+// figuresOf returns those of the values and of so many more that are infinite, with the rank of
 // each percentile moved by a share.
 func figuresOf(values []int64, lost int, rank float64) figures {
 	inf := math.Inf(1)
@@ -178,7 +178,7 @@ func (s *summary) trust(column string, p float64, n int) {
 	}
 }
 
-// lowConfidence are the percentiles with too few requests: those without a suffix
+// lowConfidence returns the percentiles with too few requests: those without a suffix
 // stand for the others of their name.
 func (s *summary) lowConfidence() any {
 	for column := range s.low {
@@ -211,7 +211,7 @@ type Percentile struct {
 	P    float64
 }
 
-// Percentiles are those of the cells table.
+// Percentiles returns those of the cells table.
 func Percentiles() []Percentile { return percentiles[:] }
 
 var percentiles = [...]Percentile{{"p50", shares[0]}, {"p90", shares[1]}, {"p95", shares[2]}, {"p99", shares[3]}}

@@ -100,7 +100,7 @@ type summary struct {
 	all, plateau, probe samples
 }
 
-// finishes are the columns that count completed requests by their finish_reason.
+// finishes returns the columns that count completed requests by their finish_reason.
 func finishes() map[string]int64 {
 	return map[string]int64{col.FinishStop: 0, col.FinishLength: 0, col.FinishToolCalls: 0, col.FinishContentFilter: 0, col.FinishOther: 0}
 }
@@ -192,7 +192,7 @@ func (s *summary) hold(r *result.Request) {
 	}
 }
 
-// pause is how long the slot of a request paused before it, until the load ended at
+// pause returns how long the slot of a request paused before it, until the load ended at
 // the latest.
 func pause(r *result.Request) time.Duration {
 	if r.Sent >= 0 || r.End < 0 {
@@ -201,7 +201,7 @@ func pause(r *result.Request) time.Duration {
 	return min(r.Paused, max(0, r.End-(r.Scheduled-r.Paused)))
 }
 
-// within says whether a moment lies on the plateau. Its end belongs to it, its
+// within reports whether a moment lies on the plateau. Its end belongs to it, its
 // beginning to the ramp.
 func (s *summary) within(t time.Duration) bool { return t > s.opts.Span.From && t <= s.opts.Span.To }
 
@@ -223,14 +223,14 @@ func (o Options) Good(r *result.Request) (good, known bool) {
 	return within("ttft", ttft, g.TTFT) && within("tpot", tpot, g.TPOT) && within("e2e", e2e, g.E2E), true
 }
 
-// Latencies are those of a completed request from its send; [result.Never] for one
+// Latencies returns those of a completed request from its send; [result.Never] for one
 // that it does not have.
 func Latencies(r *result.Request) (ttft, tpot, e2e time.Duration) {
 	first, each, all := latenciesOf(r, false)
 	return time.Duration(first), time.Duration(each), time.Duration(all)
 }
 
-// latenciesOf are the latencies of a completed request in nanoseconds;
+// latenciesOf returns the latencies of a completed request in nanoseconds;
 // result.Never for one that it does not have.
 func latenciesOf(r *result.Request, open bool) (ttft, tpot, e2e int64) {
 	start := begin(r, open)
@@ -245,7 +245,7 @@ func latenciesOf(r *result.Request, open bool) (ttft, tpot, e2e int64) {
 	return ttft, tpot, int64(end - start)
 }
 
-// begin is the moment from which the latencies of a request count.
+// begin returns the moment from which the latencies of a request count.
 func begin(r *result.Request, open bool) time.Duration {
 	if open {
 		return r.Scheduled

@@ -17,7 +17,7 @@ import (
 
 const ms = time.Millisecond
 
-// streamed is a completed request: sent, then chunks at the given gaps in
+// streamed returns a completed request: sent, then chunks at the given gaps in
 // milliseconds, the first one with the first token.
 func streamed(sent time.Duration, tokens int, gaps ...int) result.Request {
 	r := result.Request{
@@ -52,7 +52,7 @@ func check(t *testing.T, row result.Row, want result.Row) {
 	}
 }
 
-// ofWhole are the figures of the whole trial under the names without a suffix.
+// ofWhole returns the figures of the whole trial under the names without a suffix.
 func ofWhole(row result.Row) result.Row {
 	out := result.Row{}
 	for name, v := range row {
@@ -438,7 +438,7 @@ func TestOf_isTheSlowOne(t *testing.T) {
 	})
 }
 
-// slow is every latency's samples in milliseconds.
+// slow returns every latency's samples in milliseconds.
 func slow(requests []result.Request, open bool) map[string][]float64 {
 	out := map[string][]float64{"ttft": nil, "e2e": nil, "tpot": nil, "itl": nil, "icl": nil, "schedule_lag": nil}
 	add := func(name string, v float64) { out[name] = append(out[name], v) }

@@ -7,14 +7,14 @@ import (
 	"sweep.dev/sweep/result/timeline"
 )
 
-// Lost says whether a request counts as infinite if failures do: it failed, or was
+// Lost reports whether a request counts as infinite if failures do: it failed, or was
 // given up because the load was ended for what was measured.
 func (o Options) Lost(r *result.Request) bool {
 	given := r.Status == result.Cancelled && !r.Planned && o.EndedEarly && (o.Open || r.Sent >= 0)
 	return r.Status == result.Failed || given
 }
 
-// Prefilled is when the prompt of a completed request had been read: its first token,
+// Prefilled returns when the prompt of a completed request had been read: its first token,
 // or where the answer was not streamed, its end.
 func Prefilled(r *result.Request) time.Duration {
 	if r.FirstToken >= 0 {
@@ -54,7 +54,7 @@ func AppendValues(values []float64, r *result.Request, latency string, open bool
 	return values
 }
 
-// gapsOf are the gaps of a request's tokens, or of its chunks, in nanoseconds.
+// gapsOf returns the gaps of a request's tokens, or of its chunks, in nanoseconds.
 func gapsOf(r *result.Request, tokens bool) []int64 {
 	if r.FirstTokenChunk < 0 || r.FirstTokenChunk >= len(r.ChunkUS) {
 		return nil

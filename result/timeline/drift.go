@@ -57,13 +57,13 @@ type Drift struct {
 	Slices int
 }
 
-// Known says whether there was enough to tell.
+// Known reports whether there was enough to tell.
 func (d Drift) Known() bool { return d.Slices > 0 }
 
 // Drifts are the trends of a trial.
 type Drifts struct{ TTFT, TPOT, Throughput Drift }
 
-// DriftOf is how the figures changed over the plateau. It knows nothing of
+// DriftOf returns how the figures changed over the plateau. It knows nothing of
 // trials whose plateau is shorter than sixteen median requests.
 func DriftOf(requests []result.Request, s Span, open bool) Drifts {
 	unknown := Drift{P: 1}
@@ -100,7 +100,7 @@ func DriftOf(requests []result.Request, s Span, open bool) Drifts {
 	}
 }
 
-// Trend is the drift of values at ascending moments. It is unknown for fewer
+// Trend returns the drift of values at ascending moments. It is unknown for fewer
 // than eight of them, and where the first of them are 0, as that has no ratio.
 func Trend(at, values []float64) Drift {
 	n := len(values)
@@ -114,7 +114,7 @@ func Trend(at, values []float64) Drift {
 	return Drift{Change: result.Median(values[n-n/4:])/begin - 1, P: trendP(at, values), Slices: n}
 }
 
-// trendP is the two-sided p-value of the trend in values, of whatever shape.
+// trendP returns the two-sided p-value of the trend in values, of whatever shape.
 func trendP(at, values []float64) float64 {
 	line := fit(at, values, false)
 	p := line.p(1)
@@ -130,7 +130,7 @@ func trendP(at, values []float64) float64 {
 	return min(1, p)
 }
 
-// shapes are the ways in which a figure of n slices changes besides a line: it settles
+// shapes returns the ways in which a figure of n slices changes besides a line: it settles
 // or grows at its ends, or steps with at least a fifth of the slices on either side.
 func shapes(n int) [][]float64 {
 	of := func(f func(i int) float64) []float64 {
@@ -166,7 +166,7 @@ type trend struct {
 	n     float64
 }
 
-// fit is the trend of values along x. A wary one takes what is left to be as large as
+// fit returns the trend of values along x. A wary one takes what is left to be as large as
 // its mean says, where the median says less: where a queue is empty half of the time,
 // the median knows nothing of the other half.
 func fit(x, values []float64, wary bool) trend {
@@ -198,7 +198,7 @@ func fit(x, values []float64, wary bool) trend {
 	return t
 }
 
-// p is the two-sided p-value of a trend that was found with so many parameters
+// p returns the two-sided p-value of a trend that was found with so many parameters
 // besides its mean.
 func (t trend) p(parameters float64) float64 {
 	switch {
@@ -213,7 +213,7 @@ func (t trend) p(parameters float64) float64 {
 	return 2 * stats.TDist{V: freedom}.CDF(-math.Abs(score))
 }
 
-// alike is the correlation of the ranks of neighbours in what is left without a
+// alike returns the correlation of the ranks of neighbours in what is left without a
 // trend, 0 to 0.97. Taking away a mean and a slope lowers it by about (2 + 4 r) / n,
 // which is given back.
 func alike(rest []float64) float64 {
@@ -225,7 +225,7 @@ func alike(rest []float64) float64 {
 	return 0
 }
 
-// Neighbours is the correlation of values with the ones before them (lag 1), without
+// Neighbours returns the correlation of values with the ones before them (lag 1), without
 // a correction: of n independent values it is about -1/n in the mean. ok is false if
 // all are equal.
 func Neighbours(values []float64) (r float64, ok bool) {
@@ -243,7 +243,7 @@ func Neighbours(values []float64) (r float64, ok bool) {
 	return product / sum, sum > 0
 }
 
-// senSlope is the median of the slopes of all pairs.
+// senSlope returns the median of the slopes of all pairs.
 func senSlope(at, values []float64) float64 {
 	slopes := make([]float64, 0, len(values)*(len(values)-1)/2)
 	for i := range values {
@@ -256,7 +256,7 @@ func senSlope(at, values []float64) float64 {
 	return selectMedian(slopes)
 }
 
-// selectMedian is the middle of values, whose order it changes. It sorts no more of them than it
+// selectMedian returns the middle of values, whose order it changes. It sorts no more of them than it
 // has to (Hoare's selection): there are thousands of pairs in a trial.
 func selectMedian(values []float64) float64 {
 	n := len(values)
@@ -296,7 +296,7 @@ func selectMedian(values []float64) float64 {
 	return result.Quantile([]float64{slices.Max(values[:k]), values[k]}, 0.5)
 }
 
-// rank are the ranks of values from 1, equal values with their mean.
+// rank returns the ranks of values from 1, equal values with their mean.
 func rank(values []float64) []float64 {
 	order := make([]int, len(values))
 	for i := range order {

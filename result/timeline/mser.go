@@ -23,7 +23,7 @@ const (
 // enough is how many values tell whether a series has settled.
 const enough = batched * minBatches
 
-// truncation is how many of the first values of a series, of which there are
+// truncation returns how many of the first values of a series, of which there are
 // enough, are to be left out because it had not settled yet: those without which
 // the squared standard error of the mean of the others is least, over batches of
 // five (MSER-5: White, An effective truncation heuristic for bias reduction in
@@ -71,7 +71,7 @@ func truncation(values []float64, slots int) (cut int, moving bool) {
 	return cut, false
 }
 
-// partMeans are the means of the parts of a series, of so many of equal length.
+// partMeans returns the means of the parts of a series, of so many of equal length.
 func partMeans(values []float64, parts int) []float64 {
 	means := make([]float64, parts)
 	for i := range means {
@@ -83,7 +83,7 @@ func partMeans(values []float64, parts int) []float64 {
 	return means
 }
 
-// trending says whether values rise or fall, by the means of their parts.
+// trending reports whether values rise or fall, by the means of their parts.
 func trending(values []float64) bool {
 	const parts = 20
 	at := make([]float64, parts)
@@ -104,7 +104,7 @@ const (
 	alikeAt = 0.5
 )
 
-// wandering is how many times as long a series would have to be at least, if it
+// wandering returns how many times as long a series would have to be at least, if it
 // wanders too slowly, for neighbouring parts of it to have a correlation of 0.3 as
 // they would if that fell by the same share from part to part; 0 if it does not.
 func wandering(values []float64) (times, r float64) {

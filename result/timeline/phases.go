@@ -36,7 +36,7 @@ type Span struct {
 	EnoughRequests int
 }
 
-// Length is the length of the plateau, 0 if there was none.
+// Length returns the length of the plateau, 0 if there was none.
 func (s Span) Length() time.Duration { return s.To - s.From }
 
 // Assign sets the Phase of each measured request by the moment it was sent, and
@@ -87,7 +87,7 @@ func Assign(requests []result.Request, target int) Span {
 	return s
 }
 
-// Ramp is how long a load is expected to take until it is what it is meant to be,
+// Ramp returns how long a load is expected to take until it is what it is meant to be,
 // from how long the requests of its warm-up took: the median in a closed loop,
 // whose slots then begin evenly over one request, and the 95th percentile in an
 // open one. It is 0 if none of them was completed.
@@ -114,7 +114,7 @@ func Ramp(requests iter.Seq[*result.Request], open bool) time.Duration {
 // quarters of what they will be.
 const settled = 0.95
 
-// bounds are the first send and the last byte of the trial.
+// bounds returns the first send and the last byte of the trial.
 func bounds(requests []result.Request) (first, last time.Duration, ok bool) {
 	first = math.MaxInt64
 	for i := range requests {
@@ -125,10 +125,10 @@ func bounds(requests []result.Request) (first, last time.Duration, ok bool) {
 	return first, max(first, last), ok
 }
 
-// sent says whether a request counts and was sent.
+// sent reports whether a request counts and was sent.
 func sent(r *result.Request) bool { return r.Measured() && r.Sent >= 0 }
 
-// LastByte is when the last byte of a request came, or result.Never. The end of
+// LastByte returns when the last byte of a request came, or result.Never. The end of
 // a request that did not complete is when it was given up, which is no byte.
 func LastByte(r *result.Request) time.Duration {
 	if r.Status == result.Completed {
@@ -140,7 +140,7 @@ func LastByte(r *result.Request) time.Duration {
 // A slot of a closed loop is known by its shard and its number there.
 type slot struct{ shard, slot int }
 
-// firstOfSlots are the places of the requests that were their slots' first.
+// firstOfSlots returns the places of the requests that were their slots' first.
 func firstOfSlots(requests []result.Request) map[int]bool {
 	at := map[slot]int{}
 	for i := range requests {
@@ -160,7 +160,7 @@ func firstOfSlots(requests []result.Request) map[int]bool {
 	return firsts
 }
 
-// closed is the span of a closed loop.
+// closed returns the span of a closed loop.
 func closed(requests []result.Request, firsts map[int]bool, target int) Span {
 	first, last, ok := bounds(requests)
 	if !ok {
@@ -199,7 +199,7 @@ func closed(requests []result.Request, firsts map[int]bool, target int) Span {
 	return Span{First: first, From: from, To: to, Last: max(last, to), Steady: true}
 }
 
-// open is the span of an open loop.
+// open returns the span of an open loop.
 func open(requests []result.Request) Span {
 	first, last, ok := bounds(requests)
 	if !ok {
@@ -229,7 +229,7 @@ func open(requests []result.Request) Span {
 	return Span{First: first, From: from, To: end, Last: max(last, end), Steady: true}
 }
 
-// Done is the end of a completed request: its last chunk with a choice, or,
+// Done returns the end of a completed request: its last chunk with a choice, or,
 // where it was not streamed, the end of the answer.
 func Done(r *result.Request) time.Duration {
 	if r.LastToken >= 0 {

@@ -125,10 +125,10 @@ func courseOf(requests []result.Request) course {
 	return c
 }
 
-// sends is how long it was sent.
+// sends returns how long it was sent.
 func (c course) sends() time.Duration { return c.last - c.first }
 
-// per is how long so many requests take to be sent.
+// per returns how long so many requests take to be sent.
 func (c course) per(n int) time.Duration {
 	return time.Duration(float64(n) * float64(c.sends()) / float64(max(1, c.requests-1)))
 }

@@ -10,7 +10,7 @@ import (
 	"sweep.dev/sweep/result"
 )
 
-// loop is a closed loop of 4 slots whose requests take 100 ms and a bit, and more
+// loop returns a closed loop of 4 slots whose requests take 100 ms and a bit, and more
 // by what extra says of their number.
 func loop(n int, extra func(i int) float64) []result.Request {
 	r := rand.New(rand.NewPCG(4, 2))

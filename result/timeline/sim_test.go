@@ -206,7 +206,7 @@ func TestDrift_queues(t *testing.T) {
 	}
 }
 
-// queue is a stationary M/M/c queue whose service takes a second on average.
+// queue returns a stationary M/M/c queue whose service takes a second on average.
 func queue(r *rand.Rand, servers, requests int, load float64) []result.Request {
 	free := make([]float64, servers)
 	const before = 4000 // requests until it is steady

@@ -31,7 +31,7 @@ type Slice struct {
 	ICL50           time.Duration // median of those gaps
 }
 
-// TokensPerSecond is the rate at which output arrived.
+// TokensPerSecond returns the rate at which output arrived.
 func (s Slice) TokensPerSecond() float64 { return s.Tokens / s.Length.Seconds() }
 
 // Of cuts a trial into slices of the given length, the first from its first
@@ -125,7 +125,7 @@ func cut(requests []result.Request, start, end, step time.Duration, n int, open,
 	return out
 }
 
-// begin is the moment from which the latencies of a request count.
+// begin returns the moment from which the latencies of a request count.
 func begin(r *result.Request, open bool) time.Duration {
 	if open {
 		return r.Scheduled
@@ -178,7 +178,7 @@ func Arrivals(r *result.Request, yield func(at time.Duration, tokens float64)) {
 	}
 }
 
-// Samples are slices as series of the client, each value at the end of its
+// Samples returns slices as series of the client, each value at the end of its
 // slice. What a slice does not have makes no sample.
 func Samples(all []Slice) []result.Sample {
 	var out []result.Sample

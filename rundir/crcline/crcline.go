@@ -44,7 +44,7 @@ func Encode(object []byte) []byte {
 	return append(line, '\n')
 }
 
-// Decode is the object of a line without its newline. It does not look whether what
+// Decode returns the object of a line without its newline. It does not look whether what
 // the checksum stands for is JSON.
 func Decode(line []byte) (object []byte, err error) {
 	if len(line) <= start || !bytes.HasPrefix(line, []byte(Prefix)) {
@@ -58,7 +58,7 @@ func Decode(line []byte) (object []byte, err error) {
 	return append([]byte{'{'}, body...), nil
 }
 
-// HoldsGood says whether a whole line that good accepts stands anywhere in b,
+// HoldsGood reports whether a whole line that good accepts stands anywhere in b,
 // whatever is before it: damage may have taken the newline in front of it.
 func HoldsGood(b []byte, good func(object []byte) bool) bool {
 	for {

@@ -33,7 +33,7 @@ type Entry struct {
 	raw  string // what the file said
 }
 
-// Find is the ref by which a backend finds the pod.
+// Find returns the ref by which a backend finds the pod.
 func (e Entry) Find() backends.Ref { return e.Owed.Find(e.RunID) }
 
 // schema is the version of the file's form.
@@ -90,7 +90,7 @@ func decode(raw []byte) (Entry, error) {
 
 var slug = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 
-// fileName is the file of a run's pod.
+// fileName returns the file of a run's pod.
 func fileName(run, pod string) (string, error) {
 	if run == "" || !slug.MatchString(pod) {
 		return "", fmt.Errorf("no entry can be of the pod %q of the run %q: want letters, digits, '.', '_' and '-'", pod, run)

@@ -18,7 +18,7 @@ type RunLedger struct {
 	place string
 }
 
-// ForRun is the ledger of this machine for a run on a kind of backend. place tells the backend's
+// ForRun returns the ledger of this machine for a run on a kind of backend. place tells the backend's
 // configuration from any other: a pod that is kept on another host is the same
 // server, and out of reach.
 func (b *Ledger) ForRun(run Run, kind, place string) RunLedger { return RunLedger{b, run, kind, place} }
@@ -66,7 +66,7 @@ func (p RunLedger) Adopt(digest string, life time.Duration) (o rundir.Owed, ok b
 	}
 }
 
-// Holds says whether a pod that the run has kept is still its to give back:
+// Holds reports whether a pod that the run has kept is still its to give back:
 // false if another run has taken it over.
 func (p RunLedger) Holds(pod string) (bool, error) {
 	entries, err := p.pods.Entries()

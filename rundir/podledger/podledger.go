@@ -51,7 +51,7 @@ const (
 	lockPause = 5 * time.Millisecond
 )
 
-// DefaultDir is where this person's ledger is: $SWEEP_STATE_DIR, else
+// DefaultDir returns where this person's ledger is: $SWEEP_STATE_DIR, else
 // sweep/ledger below $XDG_STATE_HOME where that is an absolute path, else below
 // ~/.local/state.
 func DefaultDir(env func(string) (string, bool)) (string, error) {
@@ -88,7 +88,7 @@ func Open(fx *effect.Effects, dir string) (*Ledger, error) {
 	return &Ledger{fx: fx, dir: dir}, nil
 }
 
-// Dir is the folder, absolute.
+// Dir returns the folder, absolute.
 func (b *Ledger) Dir() string { return b.dir }
 
 // Entries returns everything that is owed, the oldest first. Beside an error

@@ -70,7 +70,7 @@ func record(t *testing.T, l backends.Ledger, transitions ...backends.Transition)
 	}
 }
 
-// born are the transitions of a launch.
+// born returns the transitions of a launch.
 func born(run podledger.Run, pod string) []backends.Transition {
 	expires := time.Now().Add(time.Hour).Truncate(time.Second)
 	name := backends.NewName(run.Owner, run.ID, expires).String()

@@ -123,7 +123,7 @@ func owing(state *rundir.State) string {
 	return fmt.Sprintf("stays: it owes %s (sweep gc)", humanize.Plural(len(state.Owed), "pod"))
 }
 
-// size is how many bytes the files of a folder have; what cannot be seen counts nothing.
+// size returns how many bytes the files of a folder have; what cannot be seen counts nothing.
 func size(dir string) (bytes int64) {
 	_ = filepath.WalkDir(dir, func(_ string, e os.DirEntry, err error) error {
 		if err == nil && e.Type().IsRegular() {

@@ -28,7 +28,7 @@ func model(t testing.TB, name string) catalog.Model {
 	return m
 }
 
-// config is the server of most tests: a small model on a small card.
+// config returns the server of most tests: a small model on a small card.
 func config(t testing.TB, change func(*Options)) Config {
 	t.Helper()
 	o := Options{
@@ -45,7 +45,7 @@ func config(t testing.TB, change func(*Options)) Config {
 	return *c
 }
 
-// prompt is n tokens that no other seed has.
+// prompt returns n tokens that no other seed has.
 func prompt(seed, n int) []uint32 {
 	r := rand.New(rand.NewPCG(uint64(seed), 1))
 	p := make([]uint32, n)

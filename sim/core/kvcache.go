@@ -62,7 +62,7 @@ func (c *cache) lookup(hashes []uint64, limit int) []int32 {
 	return found
 }
 
-// idle is how many of these blocks are free: referring to them takes them from
+// idle returns how many of these blocks are free: referring to them takes them from
 // the free list.
 func (c *cache) idle(blocks []int32) int {
 	n := 0
@@ -146,7 +146,7 @@ func (c *cache) reset() bool {
 	return true
 }
 
-// usage is the share of blocks in use, 0 to 1.
+// usage returns the share of blocks in use, 0 to 1.
 func (c *cache) usage() float64 { return 1 - float64(c.free)/float64(len(c.refs)) }
 
 // chain extends hashes to every full block of tokens. Each hash covers all

@@ -109,10 +109,10 @@ type Config struct {
 	Stretch func(busy time.Duration, step Step) time.Duration
 }
 
-// KVTokens is the capacity of the cache in tokens.
+// KVTokens returns the capacity of the cache in tokens.
 func (c *Config) KVTokens() int { return c.Blocks * BlockSize }
 
-// UsedBytes is the memory in bytes that the engine uses of each GPU once it is started.
+// UsedBytes returns the memory in bytes that the engine uses of each GPU once it is started.
 func (c *Config) UsedBytes() int64 { return c.WeightBytes + c.WorkBytes + c.KVBytes }
 
 // A Cause is what kept an engine from starting.
@@ -343,7 +343,7 @@ func (c *Config) planLongest(o *Options, available, total float64) error {
 		c.MaxModelLen, inGiB(need), inGiB(available), c.KVTokens()).sized(need, available, total, c.KVTokens())
 }
 
-// outOfMemory is the allocator's own message: the allocation that failed is
+// outOfMemory returns the allocator's own message: the allocation that failed is
 // the last one of those that make up want.
 func outOfMemory(cause Cause, g catalog.GPU, want, free float64) error {
 	total := float64(g.Memory() - DriverReserve)

@@ -35,7 +35,7 @@ type Constants struct {
 	Start   time.Duration // of a step for each sequence that begins in it: tokenizing, admission
 }
 
-// Chosen are the constants of a server of which nothing was measured.
+// Chosen returns the constants of a server of which nothing was measured.
 func Chosen() Constants {
 	return Constants{Memory: MemoryEfficiency, Compute: ComputeEfficiency, Step: StepOverhead}
 }
@@ -54,7 +54,7 @@ type Machine struct {
 	Constants Constants
 }
 
-// elem is the size of a weight in bytes.
+// elem returns the size of a weight in bytes.
 func (m *Machine) elem() float64 {
 	if m.DType == "float32" {
 		return 4
@@ -62,18 +62,18 @@ func (m *Machine) elem() float64 {
 	return 2
 }
 
-// WeightBytes is the size of the model on each GPU.
+// WeightBytes returns the size of the model on each GPU.
 func (m *Machine) WeightBytes() float64 {
 	return float64(m.Model.Parameters) * m.elem() / float64(m.GPUs)
 }
 
-// KVBytesPerToken is the size of one token's cache on each GPU. Heads are
+// KVBytesPerToken returns the size of one token's cache on each GPU. Heads are
 // split over the GPUs, and repeated if there are fewer heads than GPUs.
 func (m *Machine) KVBytesPerToken() float64 {
 	return m.Model.KVBytesPerToken(m.KVElem) / float64(min(m.GPUs, m.Model.KVHeads))
 }
 
-// body is the number of weights that every token passes: all but the embedding
+// body returns the number of weights that every token passes: all but the embedding
 // (a token reads one row of it) and the output matrix.
 func (m *Machine) body() float64 {
 	n := m.Model.Parameters - m.Model.Embedding()
@@ -83,7 +83,7 @@ func (m *Machine) body() float64 {
 	return float64(n)
 }
 
-// DecodeBytes is the bytes that one step of batch 1 reads on each GPU with a context
+// DecodeBytes returns the bytes that one step of batch 1 reads on each GPU with a context
 // of so many tokens: the body, the output matrix, the keys and values.
 func (m *Machine) DecodeBytes(context int) float64 {
 	return (m.body()+float64(m.Model.Embedding()))*m.elem()/float64(m.GPUs) + float64(context)*m.KVBytesPerToken()
@@ -115,7 +115,7 @@ type Cost struct {
 	Compute time.Duration // the arithmetic's busy time
 }
 
-// Step is the time of one step.
+// Step returns the time of one step.
 func (m *Machine) Step(w Work) Cost {
 	if w.Tokens == 0 {
 		return Cost{}

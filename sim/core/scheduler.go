@@ -154,7 +154,7 @@ func (e *Engine) ResetPrefixCache() bool { return e.cache.reset() }
 // Forget sets the counters to nothing, as a new process has them.
 func (e *Engine) Forget() { e.stats = Stats{} }
 
-// Stats are the counters at this moment.
+// Stats returns the counters at this moment.
 func (e *Engine) Stats() Stats {
 	s := e.stats
 	s.Running, s.Waiting = len(e.running), len(e.waiting)

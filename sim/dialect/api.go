@@ -137,7 +137,7 @@ type Token struct {
 	Count int    // of tokens so far, as usage has it
 }
 
-// Object is the type of a reply.
+// Object returns the type of a reply.
 func (r *Reply) Object(chunk bool) string {
 	switch {
 	case !r.Chat:
@@ -202,7 +202,7 @@ func number(b []byte, key string, n int) []byte {
 	return strconv.AppendInt(b, int64(n), 10)
 }
 
-// usage is the object that vLLM and those who follow it have, without its end.
+// usage returns the object that vLLM and those who follow it have, without its end.
 func usage(b []byte, r *Reply, t *Token) []byte {
 	b = number(b, `{"prompt_tokens":`, r.Prompt)
 	b = number(b, `,"total_tokens":`, r.Prompt+t.Count)

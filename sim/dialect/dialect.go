@@ -29,7 +29,7 @@ type Dialect struct {
 	API      API
 }
 
-// Version is what the engine says of itself. Its end says that nothing here was
+// Version returns what the engine says of itself. Its end says that nothing here was
 // measured on a GPU, and at which time scale if that is not 1: 0.32.0+sim.x20.
 func (d *Dialect) Version() string {
 	if d.TimeScale == 0 || d.TimeScale == 1 {
@@ -77,7 +77,7 @@ func Releases(name string) []string {
 	return nil
 }
 
-// New is the dialect of an engine's release, which may be cut short: 0.8 is
+// New returns the dialect of an engine's release, which may be cut short: 0.8 is
 // 0.8.5. "" is the newest.
 func New(name, release string) (*Dialect, error) {
 	for _, e := range engines() {

@@ -134,7 +134,7 @@ func flatten(out map[string]string, prefix string, m map[string]any) {
 	}
 }
 
-// Becomes is the simulator's argument for a flag with this value.
+// Becomes returns the simulator's argument for a flag with this value.
 func (f Flag) Becomes(value string) string {
 	switch {
 	case f.To == "max-num-batched-tokens" && strings.HasPrefix(value, "-"):

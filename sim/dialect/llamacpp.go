@@ -222,7 +222,7 @@ type llamacppWire struct {
 	fingerprint string
 }
 
-// head is what follows the choices.
+// head returns what follows the choices.
 func (w llamacppWire) head(r *Reply) string {
 	return fmt.Sprintf(`],"created":%d,"id":%s,"model":%s,"system_fingerprint":"%s","object":"%s"`, r.Created, quote(r.ID), quote(r.Model), w.fingerprint, r.Object(true))
 }

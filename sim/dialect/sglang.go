@@ -158,7 +158,7 @@ func sglangReady(_ *State, url string) []string {
 	return []string{"INFO:     Application startup complete.", "INFO:     Uvicorn running on " + url + " (Press CTRL+C to quit)", "The server is fired up and ready to roll!"}
 }
 
-// sglangFail is the scheduler's exception; the parent only hears of the end.
+// sglangFail returns the scheduler's exception; the parent only hears of the end.
 func sglangFail(f *Failure) []string {
 	at := "[" + f.Now.Format(time.DateTime) + "] "
 	cause := f.Text

@@ -94,7 +94,7 @@ func vllmReady(_ *State, url string) []string {
 	return []string{"Starting vLLM API server 0 on " + url, "Application startup complete."}
 }
 
-// vllmFail is the cause with its traceback, and far below it the API server's
+// vllmFail returns the cause with its traceback, and far below it the API server's
 // exception, which only wraps it.
 func vllmFail(f *Failure) []string {
 	core := fmt.Sprintf("(EngineCore pid=%d) ERROR %s [core.py:1104] ", os.Getpid(), f.Now.Format("01-02 15:04:05"))

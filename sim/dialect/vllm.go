@@ -94,7 +94,7 @@ func (v vllmWire) head(r *Reply) string {
 	return fmt.Sprintf(`{"id":%s,"object":"%s","created":%d,"model":%s,"choices":[`, quote(r.ID), r.Object(true), r.Created, quote(r.Model))
 }
 
-// first is the chunk that a chat starts with; it comes in the same write as
+// first returns the chunk that a chat starts with; it comes in the same write as
 // the first token.
 func (v vllmWire) first(b []byte, r *Reply, t *Token) []byte {
 	if !r.Chat {

@@ -156,7 +156,7 @@ type guessed struct {
 	prompt  time.Duration
 }
 
-// constants are those of a point: the logarithms of how much faster than guessed a token
+// constants returns those of a point: the logarithms of how much faster than guessed a token
 // and a prompt are, the logit of the step's share of the token, and the logarithm of how
 // much more than a tenth of the prompt a start takes. So the valley in which a slower
 // memory and a shorter step look alike lies along one axis.

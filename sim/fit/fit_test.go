@@ -42,7 +42,7 @@ func TestSolve(t *testing.T) {
 	}
 }
 
-// server is a machine of the tests: Qwen2.5 1.5B on an L4.
+// server returns a machine of the tests: Qwen2.5 1.5B on an L4.
 func server(t *testing.T) core.Config {
 	t.Helper()
 	g, _ := catalog.GPUByName("l4")
@@ -55,7 +55,7 @@ func server(t *testing.T) core.Config {
 	return *c
 }
 
-// cells are what a server with these constants answers, whose steps differ by chance: the
+// cells returns what a server with these constants answers, whose steps differ by chance: the
 // closed loops of a grid of concurrencies and lengths with so many requests a slot, and an
 // open one. Answers have so many tokens, one at least, and up to a third more.
 func cells(t *testing.T, k core.Constants, jitter float64, each, output int) []Cell {

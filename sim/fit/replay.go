@@ -46,7 +46,7 @@ func ttft(r *Request) time.Duration { return r.TTFT }
 func tpot(r *Request) time.Duration { return r.TPOT }
 func e2e(r *Request) time.Duration  { return r.E2E }
 
-// figures are all of them.
+// figures returns all of them.
 func figures() []figure {
 	return []figure{
 		{col.P50TTFTMs, ttft, 0.5, true},
@@ -58,7 +58,7 @@ func figures() []figure {
 	}
 }
 
-// Of are the figures of requests.
+// Of returns the figures of requests.
 func Of(requests []Request) Figures {
 	all := Figures{}
 	for _, f := range figures() {
@@ -143,7 +143,7 @@ func (c *Cell) Replay(k core.Constants) []Request {
 	return out
 }
 
-// unlike is a prompt that shares no prefix with another.
+// unlike returns a prompt that shares no prefix with another.
 func unlike(seed, n int) []uint32 {
 	p := make([]uint32, max(1, n))
 	for i := range p {
@@ -158,7 +158,7 @@ type offset struct {
 	log    float64
 }
 
-// off are those of the figures that are fitted.
+// off returns those of the figures that are fitted.
 func (c *Cell) off(k core.Constants, measured Figures) []offset {
 	simulated := Of(c.Replay(k))
 	var list []offset

@@ -67,7 +67,7 @@ func least(f func([]float64) []float64, x []float64) (best []float64, sum float6
 	return best, sum, standard(normal, sum/math.Max(1, float64(len(r)-n)))
 }
 
-// standard are the standard errors by the normal matrix and the variance of what is left.
+// standard returns the standard errors by the normal matrix and the variance of what is left.
 func standard(normal [][]float64, variance float64) []float64 {
 	errors := make([]float64, len(normal))
 	var told []int // what f depends on

@@ -92,7 +92,7 @@ func Read(name string) (*Profile, error) {
 	return p, nil
 }
 
-// Text is the file's content.
+// Text returns the file's content.
 func (p *Profile) Text() ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -101,7 +101,7 @@ func (p *Profile) Text() ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// On are the constants that give a GPU the rates of the profile, whatever its data sheet
+// On returns the constants that give a GPU the rates of the profile, whatever its data sheet
 // says.
 func (p *Profile) On(g catalog.GPU) core.Constants {
 	return core.Constants{
@@ -116,7 +116,7 @@ func (p *Profile) Of(k core.Constants, g catalog.GPU) {
 	p.StepUS, p.StartUS = float64(k.Step)/1e3, float64(k.Start)/1e3
 }
 
-// peak is the rate of the types of half precision, or of the only one that a card has.
+// peak returns the rate of the types of half precision, or of the only one that a card has.
 func peak(g catalog.GPU) float64 { return max(g.TFLOPS["bfloat16"], g.TFLOPS["float16"]) }
 
 func micros(us float64) time.Duration { return time.Duration(us * float64(time.Microsecond)) }

@@ -162,7 +162,7 @@ func (p *picker) look(ctx context.Context, url string) (waiting, running, kv flo
 	return firstOf(e, "vllm:num_requests_waiting"), firstOf(e, "vllm:num_requests_running"), firstOf(e, "vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"), true
 }
 
-// firstOf is the first series of the first of these names that a body has, or 0.
+// firstOf returns the first series of the first of these names that a body has, or 0.
 func firstOf(e *exposition.Exposition, names ...string) float64 {
 	for _, name := range names {
 		if points := e.Named(name); len(points) > 0 {
@@ -325,7 +325,7 @@ func (p *picker) choose(req *picked, from []*endpoint, phase string, prompt []ui
 	return best
 }
 
-// fixed is which server takes a request whatever the scores say, or -1.
+// fixed returns which server takes a request whatever the scores say, or -1.
 func (p *picker) fixed(req *picked, phase string) int {
 	switch {
 	case p.mode == maxScore:
@@ -337,7 +337,7 @@ func (p *picker) fixed(req *picked, phase string) int {
 	}
 }
 
-// queue is what waits at a server, by its last scrape.
+// queue returns what waits at a server, by its last scrape.
 func (e *endpoint) queue() float64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -33,7 +33,7 @@ type Inside struct {
 // returns its exit status. in is nil for one on its own.
 type Single func(ctx context.Context, args []string, in *Inside) int
 
-// Is says whether a command line is one of a role.
+// Is reports whether a command line is one of a role.
 func Is(args []string) bool {
 	for _, a := range args {
 		if name, _, _ := strings.Cut(strings.TrimLeft(a, "-"), "="); strings.HasPrefix(a, "-") && name == "role" {

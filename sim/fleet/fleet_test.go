@@ -187,7 +187,7 @@ func (a answer) usage(t *testing.T) map[string]any {
 	return u
 }
 
-// keySets are the shapes of a stream's events: the paths of all their keys.
+// keySets returns the shapes of a stream's events: the paths of all their keys.
 func keySets(chunks []map[string]any) []string {
 	var sets []string
 	for _, c := range chunks {
@@ -215,7 +215,7 @@ func keySets(chunks []map[string]any) []string {
 	return sets
 }
 
-// recordedChunks are the events of a recorded stream.
+// recordedChunks returns the events of a recorded stream.
 func recordedChunks(t *testing.T, file string) (chunks []map[string]any) {
 	t.Helper()
 	for line := range strings.Lines(string(recordtest.Read(t, file))) {
@@ -230,7 +230,7 @@ func recordedChunks(t *testing.T, file string) (chunks []map[string]any) {
 	return chunks
 }
 
-// shapes are the series of a body: type and sorted label names by name.
+// shapes returns the series of a body: type and sorted label names by name.
 func shapes(t *testing.T, body string) map[string]map[string]bool {
 	t.Helper()
 	e, err := exposition.Parse([]byte(body), true)
@@ -282,7 +282,7 @@ func compare(t *testing.T, file, body string, only ...string) {
 	}
 }
 
-// value is the sum of the series of a name with these labels.
+// value returns the sum of the series of a name with these labels.
 func value(t *testing.T, p *process, name string, labels ...string) float64 {
 	t.Helper()
 	_, body := get(t, p.url+"/metrics")

@@ -107,7 +107,7 @@ func (f *frontend) left(w *worker) {
 	}
 }
 
-// workerType is how the router calls a mode: a worker that does both decodes.
+// workerType returns how the router calls a mode: a worker that does both decodes.
 func workerType(mode string) string {
 	if mode == prefill {
 		return prefill
@@ -122,7 +122,7 @@ func componentOf(mode string) string {
 	return "backend"
 }
 
-// rank is the label dp_rank: only the KV router knows ranks.
+// rank returns the label dp_rank: only the KV router knows ranks.
 func (f *frontend) rank() string {
 	if f.router.kv {
 		return "0"
@@ -182,7 +182,7 @@ func refuse(code int, format string, a ...any) *refusal {
 	return &refusal{fmt.Sprintf(format, a...), http.StatusText(code), code}
 }
 
-// kind is the label error_type.
+// kind returns the label error_type.
 func (e *refusal) kind() string {
 	switch e.Code {
 	case 404:
@@ -285,7 +285,7 @@ func (f *frontend) understand(w http.ResponseWriter, r *http.Request, chat bool)
 	return c, nil
 }
 
-// tokens are the prompt's.
+// tokens returns the prompt's.
 func (b *body) tokens(chat bool) ([]uint32, error) {
 	if chat {
 		var list []text.Message

@@ -157,7 +157,7 @@ func send(r *http.Request, client *http.Client, to string, body any) (status int
 	return resp.StatusCode, answer, err
 }
 
-// runGateway is what stands for Envoy: it asks the endpoint picker where each
+// runGateway runs what stands for Envoy: it asks the endpoint picker where each
 // request goes, sends it there, and lets the picker see what comes back. The
 // picker is asked over HTTP here, not over Envoy's ext_proc.
 func runGateway(ctx context.Context, o options, l net.Listener, log *log.Logger) error {

@@ -74,10 +74,10 @@ var otherRoles = map[string][]string{
 	"llm-d":  {"sidecar", "epp", "gateway"},
 }
 
-// Roles are the roles of an engine of several processes; nil for another one.
+// Roles returns the roles of an engine of several processes; nil for another one.
 func Roles(engine string) []string { return slices.Concat(engineRoles[engine], otherRoles[engine]) }
 
-// Computes says whether an engine runs in a role: what the plan says of the
+// Computes reports whether an engine runs in a role: what the plan says of the
 // engine is for those.
 func Computes(engine, role string) bool { return slices.Contains(engineRoles[engine], role) }
 
@@ -229,7 +229,7 @@ func Main(ctx context.Context, args []string, single Single, stdout, stderr io.W
 	return 0
 }
 
-// newLog is the log of a role. What sweep reads of it has Dynamo's words: that a
+// newLog returns the log of a role. What sweep reads of it has Dynamo's words: that a
 // model or a worker has come, and which worker was chosen.
 func newLog(w io.Writer) *log.Logger {
 	return log.New(w, "", log.LstdFlags|log.Lmicroseconds|log.LUTC)

@@ -54,7 +54,7 @@ func (m *meters) stage(name string, took time.Duration) {
 	m.f.board.get("dynamo_frontend_stage_duration_seconds", "stage", name).observe(took.Seconds())
 }
 
-// router is a series of the router.
+// router returns a series of the router.
 func (m *meters) router(name string, more ...string) *series {
 	return m.f.board.get("dynamo_component_router_"+name, append(more, m.model...)...)
 }

@@ -166,7 +166,7 @@ func (b *board) fill(known ...string) {
 	}
 }
 
-// render is the labels of a form; false if some $name has no value.
+// render returns the labels of a form; false if some $name has no value.
 func (f form) render(known map[string]string, given []string) (string, bool) {
 	var out strings.Builder
 	for i, l := range f.labels {
@@ -212,7 +212,7 @@ func (f *family) at(labels string, start float64) *series {
 	return s
 }
 
-// get is a series: of a family with several forms, the first that the given
+// get returns a series: of a family with several forms, the first that the given
 // pairs of $name or label and value fit.
 func (b *board) get(name string, given ...string) *series {
 	b.mu.Lock()

@@ -84,7 +84,7 @@ func (r *registry) run(ctx context.Context) {
 	}
 }
 
-// registered are the files of workers: <id>.json with {"url": ...}.
+// registered returns the files of workers: <id>.json with {"url": ...}.
 func registered(dir string) (urls []string) {
 	if dir == "" {
 		return nil
@@ -197,14 +197,14 @@ func (r *registry) all() []*worker {
 	return slices.Clone(r.workers)
 }
 
-// of are the workers of a model in these modes.
+// of returns the workers of a model in these modes.
 func (r *registry) of(model string, modes ...string) []*worker {
 	return slices.DeleteFunc(r.all(), func(w *worker) bool {
 		return !slices.Contains(modes, w.Mode) || !slices.Contains(w.Models, model)
 	})
 }
 
-// models are the models that can be answered for, in the order of their workers.
+// models returns the models that can be answered for, in the order of their workers.
 func (r *registry) models() (names []string) {
 	for _, w := range r.all() {
 		for _, m := range w.Models {

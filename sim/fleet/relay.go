@@ -149,7 +149,7 @@ func (f *frontend) prefill(ctx context.Context, c *call, workers []*worker) erro
 	return nil
 }
 
-// request is the body for a worker.
+// request returns the body for a worker.
 func (c *call) request(w card, received, promptOnly bool) map[string]any {
 	body := map[string]any{"model": c.body.Model, "prompt": c.prompt}
 	for _, name := range passed {
@@ -414,7 +414,7 @@ func (u usage) append(b []byte) []byte {
 		u.Prompt, u.Completion, u.Prompt+u.Completion, u.Details.Cached)
 }
 
-// extra is nvext, for who asked for it.
+// extra returns nvext, for who asked for it.
 func (c *call) extra() string {
 	wanted := c.body.NvExt.ExtraFields
 	if len(wanted) == 0 {

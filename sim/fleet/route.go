@@ -114,7 +114,7 @@ func (c *choice) release() {
 	c.blocks -= c.held
 }
 
-// load is what the router counts of a worker: requests, prompt tokens to
+// load returns what the router counts of a worker: requests, prompt tokens to
 // compute, blocks.
 func (w *worker) load() (running, pending, blocks int) {
 	w.mu.Lock()
@@ -122,7 +122,7 @@ func (w *worker) load() (running, pending, blocks int) {
 	return w.running, w.pending, w.blocks
 }
 
-// hashes are those of every full block of tokens, each over all tokens before
+// hashes returns those of every full block of tokens, each over all tokens before
 // it (FNV-1a over words).
 func hashes(tokens []uint32, size int) []uint64 {
 	const offset, prime = 14695981039346656037, 1099511628211

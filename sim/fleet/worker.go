@@ -317,7 +317,7 @@ var roleModes = map[string]string{"worker": aggregated, "prefill": prefill, "dec
 
 func (o *options) mode() string { return roleModes[o.role] }
 
-// component is what Dynamo calls the role: what answers is the backend.
+// component returns what Dynamo calls the role: what answers is the backend.
 func (o *options) component() string {
 	switch {
 	case o.role == "prefill":

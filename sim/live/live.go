@@ -103,7 +103,7 @@ func (e *Engine) Submit(c *Call) { e.order(func() { e.adds = append(e.adds, c) }
 // Abort takes a call out; what is already on its way may still arrive.
 func (e *Engine) Abort(c *Call) { e.order(func() { e.aborts = append(e.aborts, c) }) }
 
-// Started is when the engine was started, as it says.
+// Started returns when the engine was started, as it says.
 func (e *Engine) Started() time.Time {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -137,7 +137,7 @@ func (e *Engine) real(v time.Duration) time.Time {
 	return e.origin.Add(e.Unscale(v))
 }
 
-// Unscale is how long a virtual duration takes.
+// Unscale returns how long a virtual duration takes.
 func (e *Engine) Unscale(v time.Duration) time.Duration {
 	return time.Duration(float64(v) / e.scale)
 }
@@ -243,7 +243,7 @@ func (e *Engine) occupy(step core.Step) {
 	e.busy = append(e.busy[old:], s)
 }
 
-// Load is the share of the last second that the GPU was busy, and its memory
+// Load returns the share of the last second that the GPU was busy, and its memory
 // and its arithmetic.
 func (e *Engine) Load() (busy, memory, compute float64) {
 	e.mu.Lock()
@@ -267,7 +267,7 @@ func (e *Engine) Load() (busy, memory, compute float64) {
 	return min(1, busy), min(1, memory), min(1, compute)
 }
 
-// Stats are the core's counters as of the last step.
+// Stats returns the core's counters as of the last step.
 func (e *Engine) Stats() core.Stats {
 	e.mu.Lock()
 	defer e.mu.Unlock()

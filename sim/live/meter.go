@@ -20,7 +20,7 @@ var (
 	timerBounds     = []float64{1e-6, 3e-6, 1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.1}
 )
 
-// tokenBounds are 1, 2, 5, 10, ... up to the longest sequence.
+// tokenBounds returns 1, 2, 5, 10, ... up to the longest sequence.
 func tokenBounds(limit int) []float64 {
 	var b []float64
 	for e := 1.0; ; e *= 10 {
@@ -64,7 +64,7 @@ func (h *Histogram) observe(v float64) {
 	h.Sum += v
 }
 
-// Total is how many values were observed.
+// Total returns how many values were observed.
 func (h *Histogram) Total() (n uint64) {
 	for _, c := range h.Counts {
 		n += c
@@ -165,7 +165,7 @@ func (m *Meter) reset() {
 	m.c = m.none()
 }
 
-// Counts is a copy of what there is at this moment.
+// Counts returns a copy of what there is at this moment.
 func (m *Meter) Counts() Counts {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -244,7 +244,7 @@ func (m *Meter) step(s core.Step, outs []core.Output, real func(time.Duration) t
 	}
 }
 
-// Timer is the pacer's error in words.
+// Timer returns the pacer's error in words.
 func (m *Meter) Timer() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -155,7 +155,7 @@ func quote(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(s) + `"`
 }
 
-// finished is how many requests have ended, whatever their end.
+// finished returns how many requests have ended, whatever their end.
 func (s *Snapshot) finished() (n int) {
 	for _, k := range s.Counts.Finished {
 		n += k
@@ -163,7 +163,7 @@ func (s *Snapshot) finished() (n int) {
 	return n
 }
 
-// rate is the output since the last scrape in tokens a second; 0 at first.
+// rate returns the output since the last scrape in tokens a second; 0 at first.
 func (s *Snapshot) rate() float64 {
 	if s.Last == nil {
 		return 0
@@ -171,7 +171,7 @@ func (s *Snapshot) rate() float64 {
 	return ratio(float64(s.GenerationTokens-s.Last.GenerationTokens), s.Now.Sub(s.Last.Now).Seconds())
 }
 
-// ratio is a / b, and 0 of nothing.
+// ratio returns a / b, and 0 of nothing.
 func ratio(a, b float64) float64 {
 	if b == 0 {
 		return 0

@@ -8,7 +8,7 @@ import (
 	"sweep.dev/sweep/sim/live"
 )
 
-// SGLangBounds are the buckets of SGLang
+// SGLangBounds returns the buckets of SGLang
 // (https://github.com/sgl-project/sglang/blob/main/python/sglang/srt/observability/metrics_collector.py).
 func SGLangBounds() live.Bounds {
 	return live.Bounds{
@@ -22,7 +22,7 @@ func SGLangBounds() live.Bounds {
 	}
 }
 
-// geometric are n bounds of which each is the one before times factor.
+// geometric returns n bounds of which each is the one before times factor.
 func geometric(first, factor float64, n int) []float64 {
 	b := make([]float64, n)
 	for i := range b {

@@ -7,7 +7,7 @@ import (
 	"sweep.dev/sweep/sim/live"
 )
 
-// TGIBounds are the buckets of TGI's router
+// TGIBounds returns the buckets of TGI's router
 // (https://github.com/huggingface/text-generation-inference/blob/main/router/src/server.rs):
 // of times a geometric row, of tokens a hundredth of the longest sequence.
 func TGIBounds(longest int) live.Bounds {

@@ -9,7 +9,7 @@ import (
 	"sweep.dev/sweep/sim/live"
 )
 
-// TRTLLMBounds are the buckets of TensorRT-LLM, which has those of vLLM but for
+// TRTLLMBounds returns the buckets of TensorRT-LLM, which has those of vLLM but for
 // the prefill
 // (https://github.com/NVIDIA/TensorRT-LLM/blob/main/tensorrt_llm/metrics/collector.py).
 func TRTLLMBounds() live.Bounds {
@@ -88,7 +88,7 @@ func (e *exposition) requests(prefix, reason string, s *Snapshot) {
 	e.histogram(prefix+"request_queue_time_seconds", "Histogram of time spent in WAITING phase for request.", s.Counts.Queue)
 }
 
-// TRTLLMIterations are the statistics of single steps, as JSON has them
+// TRTLLMIterations returns the statistics of single steps, as JSON has them
 // (https://nvidia.github.io/TensorRT-LLM/commands/trtllm-serve/trtllm-serve.html#metrics-endpoint).
 func TRTLLMIterations(c *core.Config, steps []live.Iteration) []any {
 	type object = map[string]any

@@ -56,7 +56,7 @@ func Start(s Server) (p Prediction, known bool) {
 	return Prediction{Starts: true, KVTokens: int64(cfg.KVTokens())}, true
 }
 
-// Engine is the simulated engine of a server, for rehearsals. The error is a *[sim.Refusal]
+// Engine returns the simulated engine of a server, for rehearsals. The error is a *[sim.Refusal]
 // for a server that would not start, and else says why nothing can be said of it.
 func Engine(s Server) (*core.Config, error) {
 	cfg, _, err := s.engine()
@@ -79,7 +79,7 @@ func (s Server) engine() (cfg *core.Config, dialect string, err error) {
 // room for most models, and its rates can be scaled to any.
 const StandIn = "h100"
 
-// Machine is the simulated engine of a server that starts, on paper. The GPU of one that
+// Machine returns the simulated engine of a server that starts, on paper. The GPU of one that
 // is not in the catalogue is [StandIn]. The error says what is not known.
 func Machine(s Server) (*core.Config, error) {
 	dialect := "vllm"
@@ -94,7 +94,7 @@ func Machine(s Server) (*core.Config, error) {
 	return sim.Engine(s.argv(dialect))
 }
 
-// class is what the classifier calls a failure with this end of a log.
+// class returns what the classifier calls a failure with this end of a log.
 func class(dialect string, log []string) string {
 	profile, ok := engine.Lookup(dialect)
 	if !ok {

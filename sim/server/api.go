@@ -278,7 +278,7 @@ func (s *Server) count(r *http.Request, status int) {
 	s.traffic[i].Bytes += max(0, r.ContentLength)
 }
 
-// responseID is the client's id with the engine's prefix, or one drawn by the
+// responseID returns the client's id with the engine's prefix, or one drawn by the
 // seed.
 func (s *Server) responseID(chat bool, requestID string, n int) string {
 	if requestID == "" {
@@ -316,7 +316,7 @@ func (s *Server) whole(w http.ResponseWriter, r *http.Request, j *job, c *live.C
 	}
 }
 
-// token is one output of the engine as a part of a reply.
+// token returns one output of the engine as a part of a reply.
 func (s *Server) token(j *job, o core.Output, text string) *dialect.Token {
 	t := &dialect.Token{Output: o, Text: text, Count: o.N}
 	if o.Finish != core.Running && s.cfg.Faults.hits(j.n) {
@@ -376,7 +376,7 @@ func (s *Server) generate(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// snapshot is the engine for a scrape.
+// snapshot returns the engine for a scrape.
 func (s *Server) snapshot() *metrics.Snapshot {
 	stats := s.engine.Stats()
 	now := &metrics.Snapshot{

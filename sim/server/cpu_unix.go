@@ -4,7 +4,7 @@ package server
 
 import "golang.org/x/sys/unix"
 
-// cpuSeconds is the CPU time of this process.
+// cpuSeconds returns the CPU time of this process.
 func cpuSeconds() float64 {
 	var u unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {

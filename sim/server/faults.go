@@ -192,7 +192,7 @@ func duration(v string, least time.Duration) (time.Duration, error) {
 	return t, nil
 }
 
-// number is a finite one, also written 50%.
+// number returns a finite one, also written 50%.
 func number(v string, least float64) (float64, error) {
 	text, percent := strings.CutSuffix(v, "%")
 	x, err := strconv.ParseFloat(text, 64)
@@ -287,7 +287,7 @@ func (f *Faults) Stretch(compiled func(n int)) func(busy time.Duration, step cor
 	}
 }
 
-// hotAt says whether the GPU's clocks are held down once it was busy for so long.
+// hotAt reports whether the GPU's clocks are held down once it was busy for so long.
 func (f *Faults) hotAt(busy time.Duration) bool { return f.slower > 0 && busy >= f.hot }
 
 // alter makes of a request what the engine is given.
@@ -324,7 +324,7 @@ func (r slowReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// hits says whether the n-th request, from 1, has the faults of single ones.
+// hits reports whether the n-th request, from 1, has the faults of single ones.
 func (f *Faults) hits(n int) bool { return f.every == 0 || n%f.every == 0 }
 
 // CheckFaults says what is wrong with a list of --fault values.

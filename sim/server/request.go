@@ -53,7 +53,7 @@ type kvTransfer struct {
 	Engine string `json:"remote_engine_id"`
 }
 
-// transferTime is how long the cache of a prompt is on its way from another
+// transferTime returns how long the cache of a prompt is on its way from another
 // server.
 func (s *Server) transferTime(tokens int) time.Duration {
 	bytes := float64(tokens) * s.cfg.Core.KVBytesPerToken() * float64(s.cfg.Core.GPUs)
@@ -69,7 +69,7 @@ type chatMessage struct {
 	Content json.RawMessage `json:"content"`
 }
 
-// text is the content: a string, null, or a list of parts with text.
+// text returns the content: a string, null, or a list of parts with text.
 func (m chatMessage) text() (string, error) {
 	if len(m.Content) == 0 || string(m.Content) == "null" {
 		return "", nil
@@ -153,7 +153,7 @@ func (s *Server) fields(raw []byte, b *body) *dialect.Error {
 	return nil
 }
 
-// tokens is the prompt of a request.
+// tokens returns the prompt of a request.
 func (b *body) tokens(chat bool) ([]uint32, *dialect.Error) {
 	if chat {
 		if len(b.Messages) == 0 {

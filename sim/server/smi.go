@@ -99,15 +99,15 @@ func (v view) mhz() int {
 	}
 }
 
-// slowed says whether heat is what holds the clocks down at this moment.
+// slowed reports whether heat is what holds the clocks down at this moment.
 func (v view) slowed() bool { return v.hot && v.mhz() > idleMHz }
 
 func active(is bool) string { return map[bool]string{true: "Active", false: "Not Active"}[is] }
 
-// slowdown is a reason that heat gives.
+// slowdown returns a reason that heat gives.
 func slowdown(v view) string { return active(v.slowed()) }
 
-// memoryMHz is that of GDDR6 in a busy and in an idle card.
+// memoryMHz returns that of GDDR6 in a busy and in an idle card.
 func (v view) memoryMHz() int {
 	if v.busy > 0.01 {
 		return 6251
@@ -125,7 +125,7 @@ type process struct {
 // strangerPID is above what Linux gives to any process.
 const strangerPID = 1<<22 + 1
 
-// processes are the engine's own, and whose memory a fault made busy.
+// processes returns the engine's own, and whose memory a fault made busy.
 func (v view) processes() []process {
 	busy := v.s.cfg.Faults.BusyBytes >> 20
 	list := []process{{os.Getpid(), "VLLM::EngineCore", v.used - busy}}
@@ -135,7 +135,7 @@ func (v view) processes() []process {
 	return list
 }
 
-// uuid is the same for the same device, or else for the same GPU, index, seed and port:
+// uuid returns the same for the same device, or else for the same GPU, index, seed and port:
 // servers beside each other have GPUs of their own.
 func (v view) uuid() string {
 	h := fnv.New128a()

@@ -112,7 +112,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, j *job, c *live.
 	}
 }
 
-// faultsOf are those of one request.
+// faultsOf returns those of one request.
 func (s *Server) faultsOf(j *job) *Faults {
 	if !s.cfg.Faults.hits(j.n) {
 		return &Faults{}
@@ -136,7 +136,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 // done is the end of every stream.
 const done = "data: [DONE]\n\n"
 
-// broken is the end of a stream that fails in the middle.
+// broken returns the end of a stream that fails in the middle.
 func (s *Server) broken(e *dialect.Error) []byte {
 	b, err := json.Marshal(s.api.Break(e))
 	if err != nil {
@@ -175,7 +175,7 @@ func (s *Server) write(r *http.Request, w io.Writer, out *http.ResponseControlle
 // A fault ends one stream in its own way. What was sent before is flushed.
 type fault func(w http.ResponseWriter, r *http.Request, out *http.ResponseController)
 
-// faultAt is what goes wrong after so many chunks of this stream, or nil.
+// faultAt returns what goes wrong after so many chunks of this stream, or nil.
 func (s *Server) faultAt(j *job, chunks int) fault {
 	f := &s.cfg.Faults
 	if !f.hits(j.n) {

@@ -77,7 +77,7 @@ func (a *Answer) word(i int) int {
 	return int((x ^ x>>31) % uint64(len(words)))
 }
 
-// text is the i-th token as text. The first has no space before it.
+// text returns the i-th token as text. The first has no space before it.
 func (a *Answer) text(i int) string {
 	if i == 0 {
 		return words[a.word(0)]
@@ -93,7 +93,7 @@ var spaced = func() []string {
 	return s
 }()
 
-// Token is the i-th token.
+// Token returns the i-th token.
 func (a *Answer) Token(i int) uint32 {
 	if i+1 == a.StopAt && a.Stop == "" {
 		return tokenEOS

@@ -47,7 +47,7 @@ func tokenID(s string) uint32 {
 	return max(h, firstText)
 }
 
-// tokenLen is the length in bytes of the first token of text, which is not empty.
+// tokenLen returns the length in bytes of the first token of text, which is not empty.
 func tokenLen(text string) int {
 	skip := 0
 	if text[0] == ' ' && len(text) > 1 && text[1] != ' ' {
@@ -90,7 +90,7 @@ func isSpace(s string) bool {
 // A Message is one turn of a chat.
 type Message struct{ Role, Content string }
 
-// Chat is the prompt that a chat becomes.
+// Chat returns the prompt that a chat becomes.
 func Chat(messages []Message) []uint32 {
 	var t []uint32
 	for _, m := range messages {

@@ -37,10 +37,10 @@ type Config struct {
 // is the tier core.
 type Columns []string
 
-// Words are what a plan may write in place of a list.
+// Words returns what a plan may write in place of a list.
 func (Columns) Words() []string { return []string{string(result.Core), string(result.Full)} }
 
-// of are the chosen ones of all columns. The error names one that is not among
+// of returns the chosen ones of all columns. The error names one that is not among
 // them, and the one that was probably meant.
 func (c Columns) of(all []result.Column) ([]result.Column, error) {
 	switch {
@@ -73,7 +73,7 @@ func (c Columns) of(all []result.Column) ([]result.Column, error) {
 	return chosen, nil
 }
 
-// Factory is this sink's entry in the list of sinks.
+// Factory returns this sink's entry in the list of sinks.
 func Factory() sinks.Factory {
 	return sinks.Factory{
 		Kind:   "csv",
@@ -189,7 +189,7 @@ func (s *Sink) table(ctx context.Context, out sinks.Writer, all, cols []result.C
 	return b.Flush()
 }
 
-// field is the text of a value.
+// field returns the text of a value.
 func (s *Sink) field(v any) string {
 	switch v := v.(type) {
 	case string:
@@ -209,7 +209,7 @@ func (s *Sink) field(v any) string {
 	return ""
 }
 
-// float is v without an exponent, but where that would be a row of zeros.
+// float returns v without an exponent, but where that would be a row of zeros.
 func float(v float64) string {
 	if a := math.Abs(v); a != 0 && (a < 1e-6 || a >= 1e15) {
 		return strconv.FormatFloat(v, 'e', -1, 64)

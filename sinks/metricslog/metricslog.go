@@ -32,7 +32,7 @@ import (
 	"sweep.dev/sweep/sinks"
 )
 
-// Factory is this sink's entry in the list of sinks. It has no configuration.
+// Factory returns this sink's entry in the list of sinks. It has no configuration.
 func Factory() sinks.Factory {
 	return sinks.Plain("metricslog", "what each engine exposed, as plain text in order: metrics-ENGINE.log", Sink{})
 }

@@ -15,7 +15,7 @@ import (
 	"sweep.dev/sweep/sinks"
 )
 
-// Factory is this sink's entry in the list of sinks. It has no configuration.
+// Factory returns this sink's entry in the list of sinks. It has no configuration.
 func Factory() sinks.Factory {
 	return sinks.Plain("parquet", "cells, groups, requests and samples as Parquet, for DuckDB, pandas and the like", Sink{})
 }

@@ -194,7 +194,7 @@ func (s Suite) build(t *testing.T, ctx context.Context, table sinks.Table, room 
 	return files, err
 }
 
-// Table is a table of n trials, two of each cell, with the Parquet files of
+// Table returns a table of n trials, two of each cell, with the Parquet files of
 // their requests and samples: all types, nulls in every column that may be
 // null, texts that are hard to write.
 func Table(t *testing.T, n int) sinks.Table {
@@ -267,7 +267,7 @@ func write(t *testing.T, path string, encode func(*bytes.Buffer) error) string {
 // RunID is the run of every attempt in the tables of requests and samples.
 const RunID = "r1"
 
-// Requests are the requests of each trial of Table: one that was streamed with
+// Requests returns the requests of each trial of Table: one that was streamed with
 // its tokens stated, one without, one that was not streamed, one that failed.
 func Requests() []result.Request {
 	const ms = time.Millisecond
@@ -297,7 +297,7 @@ func Requests() []result.Request {
 	}
 }
 
-// Samples are the samples of each trial of Table.
+// Samples returns the samples of each trial of Table.
 func Samples() []result.Sample {
 	return []result.Sample{
 		{T: 0, Source: result.FromServer, Role: "server", Replica: 0, Name: "vllm:num_requests_running", Labels: `model_name="a/b"`, Value: 3},

@@ -133,7 +133,7 @@ func (a *account) remember(body []byte) {
 	}
 }
 
-// credentials are what may stand nowhere.
+// credentials returns what may stand nowhere.
 func (a *account) credentials() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -154,7 +154,7 @@ func (a *account) leaked() error {
 	return nil
 }
 
-// contains is the first of the secrets in b, cut, or "".
+// contains returns the first of the secrets in b, cut, or "".
 func contains(b []byte, secrets []string) string {
 	for _, s := range secrets {
 		if bytes.Contains(b, []byte(s)) {

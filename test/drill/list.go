@@ -56,7 +56,7 @@ func modes() []mode {
 	}
 }
 
-// proxied are the modes that only a run through the HTTP proxy can meet.
+// proxied returns the modes that only a run through the HTTP proxy can meet.
 func proxied() []mode {
 	return []mode{
 		{"proxy-buffers", []int{0, 3}, true},
@@ -77,7 +77,7 @@ func modeOf(fault string) (mode, bool) {
 	return all[i], true
 }
 
-// nameOf is a fault without its value and its count.
+// nameOf returns a fault without its value and its count.
 func nameOf(fault string) string {
 	if i := strings.IndexAny(fault, "=:"); i >= 0 {
 		return fault[:i]
@@ -85,7 +85,7 @@ func nameOf(fault string) string {
 	return fault
 }
 
-// mayEnd says whether a run under the scenario's faults may end so.
+// mayEnd reports whether a run under the scenario's faults may end so.
 func (s scenario) mayEnd(code int) bool {
 	if code == 0 {
 		return !slices.ContainsFunc(s.faults, func(f string) bool {
@@ -99,7 +99,7 @@ func (s scenario) mayEnd(code int) bool {
 	})
 }
 
-// hidesPods says whether an account under a fault may keep anybody from seeing
+// hidesPods reports whether an account under a fault may keep anybody from seeing
 // that a pod is gone, so that exit 4 is honest though nothing is left.
 func (s scenario) hidesPods() bool {
 	return slices.ContainsFunc(s.faults, func(f string) bool {
@@ -112,7 +112,7 @@ func (s scenario) hidesPods() bool {
 	})
 }
 
-// reached says whether a run on RunPod can come to a point.
+// reached reports whether a run on RunPod can come to a point.
 func reached(p effect.Point) bool {
 	family, _, _ := strings.Cut(string(p), ".")
 	return !slices.Contains([]string{"docker", "ssh", "command", "spawn", "kill", "history", "prune"}, family)
@@ -134,7 +134,7 @@ func rehearsals() map[effect.Point]scenario {
 	}
 }
 
-// none are points that no run on a provider comes to, with the reason.
+// none returns points that no run on a provider comes to, with the reason.
 func none() map[effect.Point]string {
 	return map[effect.Point]string{
 		effect.LedgerStopped:  "a person stops a pod outside of its run, in the ledger of the machine",
@@ -144,7 +144,7 @@ func none() map[effect.Point]string {
 	}
 }
 
-// phases are the sides of a point.
+// phases returns the sides of a point.
 func phases() []effect.Phase { return []effect.Phase{effect.Before, effect.After} }
 
 // everyPoint kills a run at every point it comes to, on both sides, and then
@@ -199,7 +199,7 @@ func everyMode() (list []scenario) {
 	)
 }
 
-// dangerous are the moments in which a pod may be lost.
+// dangerous returns the moments in which a pod may be lost.
 func dangerous() []string {
 	return []string{
 		"ledger.intent:after", "ledger.sent:after", "runpod.create:before", "runpod.create:after",
@@ -275,12 +275,12 @@ func everyKeep() (list []scenario) {
 	}...)
 }
 
-// all is every scenario that has a place of its own. There are more: see mixed.
+// all returns every scenario that has a place of its own. There are more: see mixed.
 func all() []scenario {
 	return slices.Concat(everyPoint(), everyOp(), everyMode(), neverResumed(), everySignal(), everyBudget(), everyKeep())
 }
 
-// mixed is a scenario of several things that go wrong at once.
+// mixed returns a scenario of several things that go wrong at once.
 func mixed(r *rand.Rand) scenario {
 	any := func(list []string) string { return list[r.IntN(len(list))] }
 	var faults []string
@@ -308,7 +308,7 @@ func mixed(r *rand.Rand) scenario {
 	return s
 }
 
-// classes are what a quick subset has at least one of.
+// classes returns what a quick subset has at least one of.
 func classes() []string {
 	return []string{"point", "op", "mode", "never", "signal", "budget", "keep", "mixed"}
 }
@@ -356,7 +356,7 @@ func order(seed uint64, quick bool, seen map[string]int) []scenario {
 	return list
 }
 
-// covered are the emulator's faults that a list has somewhere.
+// covered returns the emulator's faults that a list has somewhere.
 func covered(list []scenario) map[string]bool {
 	names := map[string]bool{}
 	for _, s := range list {

@@ -54,7 +54,7 @@ func enter(t *testing.T, s scenario, x *shape, change func(*runpodtest.Options))
 	return w
 }
 
-// long is a plan whose deployments are busy for minutes, each on the same GPU.
+// long returns a plan whose deployments are busy for minutes, each on the same GPU.
 func long(pods int) *shape {
 	x := &shape{gpus: []string{"rtx-2000-ada"}, load: "duration: 2m", poll: 100 * time.Millisecond, calls: 6000}
 	for i := range pods {

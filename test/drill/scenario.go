@@ -156,7 +156,7 @@ type shape struct {
 	calls int // in a minute
 }
 
-// plan is the plan that the scenario runs: three deployments over two GPUs, two
+// plan returns the plan that the scenario runs: three deployments over two GPUs, two
 // cells each, over in about a second if nothing disturbs it.
 func (s scenario) plan(proxyURL string) string {
 	return s.shaped(proxyURL, shape{
@@ -204,7 +204,7 @@ sinks: [parquet, csv: {columns: full}]
 		cmp.Or(s.cost, 1), cmp.Or(s.life, 30*time.Minute), x.load)
 }
 
-// list is a list in YAML.
+// list returns a list in YAML.
 func list[T any](values []T) string {
 	var text []string
 	for _, v := range values {

@@ -65,7 +65,7 @@ func grid(dir string) error {
 	return errors.Join(errs...)
 }
 
-// kept are the digests of the trials whose outcome is final.
+// kept returns the digests of the trials whose outcome is final.
 func kept(dir string) (map[rundir.Key]string, error) {
 	sums, err := rundirtest.Trials(dir)
 	if err != nil || sums == nil {

@@ -85,7 +85,7 @@ func newWorld(ctx context.Context, sweep, dir string, s scenario, seed uint64, c
 func (w *world) home() string    { return filepath.Join(w.dir, "home") }
 func (w *world) hfToken() string { return "hf_CANARY" + strings.TrimPrefix(w.Key(), "rpa_CANARY") }
 
-// signal is what sends the scenario's signal to the run.
+// signal returns what sends the scenario's signal to the run.
 func (w *world) signal() func(int) {
 	name, count, ok := strings.Cut(w.s.signal, "@")
 	if !ok {
@@ -121,7 +121,7 @@ type ended struct {
 	stdout, stderr string
 }
 
-// rule is a place to be killed at, POINT:PHASE[@N], as SWEEP_FAULT has it.
+// rule returns a place to be killed at, POINT:PHASE[@N], as SWEEP_FAULT has it.
 func rule(kill string) string {
 	place, n, counted := strings.Cut(kill, "@")
 	if counted {
@@ -218,7 +218,7 @@ func (w *world) command(kill string, args ...string) ended {
 	return e
 }
 
-// codeOf is the exit code as a shell has it, and exitKilled for SIGKILL. A
+// codeOf returns the exit code as a shell has it, and exitKilled for SIGKILL. A
 // signal that comes before there is anything to clean up ends sweep as it ends
 // any program.
 func codeOf(p *os.ProcessState) int {
@@ -393,7 +393,7 @@ func (w *world) gc(again string) {
 	}
 }
 
-// cleanups are the commands that a person gives: where the run directory is not
+// cleanups returns the commands that a person gives: where the run directory is not
 // here any more a run has to be named.
 func (w *world) cleanups() [][]string {
 	if _, err := os.Stat(w.run); err == nil {
@@ -475,7 +475,7 @@ func (w *world) await(limit time.Duration) {
 	}
 }
 
-// serves says whether a pod's engine runs, or whether the pod is still on its
+// serves reports whether a pod's engine runs, or whether the pod is still on its
 // way there.
 func serves(h runpodtest.Held) bool {
 	name, _ := backends.ParseName(h.Name)

@@ -154,7 +154,7 @@ func (b *browser) show(file string, width int, scheme string, scripts bool) {
 	}
 }
 
-// evaluated is the value of an expression in the page.
+// evaluated returns the value of an expression in the page.
 func (b *browser) evaluated(expression string) any {
 	b.t.Helper()
 	var out struct {

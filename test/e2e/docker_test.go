@@ -80,7 +80,7 @@ func TestDocker_grid(t *testing.T) {
 	}
 }
 
-// dynamoPackages is where a container has Dynamo's packages, if .engines/dynamo is its
+// dynamoPackages returns where a container has Dynamo's packages, if .engines/dynamo is its
 // /opt/dynamo.
 func dynamoPackages(t *testing.T) string {
 	t.Helper()
@@ -148,7 +148,7 @@ func (b dynamoBox) sh(t *testing.T, script string) string {
 	return b.Exec(t, b.id, "sh", "-c", script)
 }
 
-// address is host:port of a port of the container.
+// address returns host:port of a port of the container.
 func (b dynamoBox) address(t *testing.T, port int) string {
 	t.Helper()
 	res, err := b.API.ContainerInspect(t.Context(), b.id, client.ContainerInspectOptions{})
@@ -158,7 +158,7 @@ func (b dynamoBox) address(t *testing.T, port int) string {
 	return fmt.Sprintf("%s:%d", res.Container.NetworkSettings.Networks["bridge"].IPAddress, port)
 }
 
-// listening are the lines of /proc/net/tcp of sockets that listen.
+// listening returns the lines of /proc/net/tcp of sockets that listen.
 func (b dynamoBox) listening(t *testing.T) string {
 	return b.sh(t, "cat /proc/net/tcp /proc/net/tcp6 | grep ' 0A '; true")
 }
@@ -230,7 +230,7 @@ func TestDocker_inside(t *testing.T) {
 	}
 }
 
-// page is the body of an answer.
+// page returns the body of an answer.
 func page(t *testing.T, url string) string {
 	t.Helper()
 	req, err := http.NewRequestWithContext(context.Background(), http.MethodGet, url, http.NoBody)

@@ -18,7 +18,7 @@ func needDynamo(t *testing.T) {
 	need(t, "engines:dynamo", ".engines/dynamo/bin/python", ".engines/dynamo/tiny/tokenizer.json")
 }
 
-// process is one process of this run whose command line has a word.
+// process returns one process of this run whose command line has a word.
 func (s *invocation) process(word string) int {
 	s.t.Helper()
 	all := s.processes()
@@ -119,7 +119,7 @@ const disaggRequests = 12
 // here is where the run of [disaggregatedHere] is, "" before it is made.
 var here string
 
-// disaggregatedHere is the run of prefill and decode apart as processes of this machine,
+// disaggregatedHere returns the run of prefill and decode apart as processes of this machine,
 // which is made once for the tests that look at it.
 func disaggregatedHere(t *testing.T) (dir string, rows []row) {
 	t.Helper()

@@ -285,7 +285,7 @@ func there(t *testing.T, name string, at position) map[string]any {
 	}
 }
 
-// complete is what the server offers at a place.
+// complete returns what the server offers at a place.
 func (e *editor) complete(t *testing.T, name string, at position) []string {
 	t.Helper()
 	var list struct{ Items []struct{ Label string } }
@@ -299,7 +299,7 @@ func (e *editor) complete(t *testing.T, name string, at position) []string {
 	return labels
 }
 
-// hover is what the server says of the word at a place.
+// hover returns what the server says of the word at a place.
 func (e *editor) hover(t *testing.T, name string, at position) string {
 	t.Helper()
 	var answer struct{ Contents struct{ Value string } }

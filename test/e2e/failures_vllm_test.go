@@ -80,7 +80,7 @@ func TestVLLM_coreKilled(t *testing.T) {
 	}
 }
 
-// child is the process below parent whose command line has this name. One that
+// child returns the process below parent whose command line has this name. One that
 // gives itself a name has no environment left by which it could be told.
 func child(t *testing.T, parent int, name string) int {
 	t.Helper()

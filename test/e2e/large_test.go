@@ -108,7 +108,7 @@ func cost(t *testing.T, about string, cmd *exec.Cmd) {
 	}
 }
 
-// residentMB is the most memory that a process has had in use so far, in 10^6 bytes; 0 if it
+// residentMB returns the most memory that a process has had in use so far, in 10^6 bytes; 0 if it
 // has ended.
 func residentMB(pid int) int {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))

@@ -61,7 +61,7 @@ func (q *queue) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		head+`],"usage":{"prompt_tokens":20,"completion_tokens":1,"total_tokens":21}}`+"\n\ndata: [DONE]\n\n")
 }
 
-// above is the share of requests that take longer than limit, of so many users.
+// above returns the share of requests that take longer than limit, of so many users.
 func (q *queue) above(users int, limit time.Duration) float64 {
 	service := 1 / q.mean.Seconds()
 	waits := users - cap(q.places) // services to wait for

@@ -77,7 +77,7 @@ func (b *box) run(t *testing.T, plan string, args ...string) *invocation {
 	return start(t, append(append(append([]string{"run"}, args...), b.set...), plan)...)
 }
 
-// pods are the folders and the living processes of pods on the box.
+// pods returns the folders and the living processes of pods on the box.
 func (b *box) pods(t *testing.T) (names []string, processes int) {
 	t.Helper()
 	entries, err := os.ReadDir(b.workdir)

@@ -278,20 +278,20 @@ func (r row) String() string {
 	return fmt.Sprintf("concurrency %s, max_tokens %s: %s %s %s", r["concurrency"], r["max_tokens"], r["status"], r["invalid_reasons"], r["error"])
 }
 
-// stolen says that the hypervisor took this machine's processors while the row
+// stolen reports whether the hypervisor took this machine's processors while the row
 // was measured, and with them those of client and server.
 func (r row) stolen() bool {
 	return slices.Contains(strings.Split(r["invalid_reasons"], ","), "cpu_steal")
 }
 
-// sent is how many requests a load of so many sends: each worker's first one comes on
+// sent returns how many requests a load of so many sends: each worker's first one comes on
 // top.
 func (r row) sent(t *testing.T, requests int) int {
 	t.Helper()
 	return requests + int(r.number(t, "concurrency"))
 }
 
-// number is a column that must have been measured.
+// number returns a column that must have been measured.
 func (r row) number(t *testing.T, column string) float64 {
 	t.Helper()
 	text, ok := r[column]

@@ -58,7 +58,7 @@ type cell struct {
 	client  string
 }
 
-// rate is that of an open loop that has so many streams at once, as far as a
+// rate returns that of an open loop that has so many streams at once, as far as a
 // server follows.
 func (c cell) rate() int {
 	e2e := 0.02 + float64(c.tokens)*c.gap.Seconds()

@@ -26,7 +26,7 @@ import (
 	"sweep.dev/sweep/result"
 )
 
-// took is how long the server of TestClients takes for request n: 100 ms at least, and
+// took returns how long the server of TestClients takes for request n: 100 ms at least, and
 // longer by an exponential time of 60 ms on average, at most 1 s.
 func took(n int) time.Duration {
 	more := chance.New(1, uint64(n)).Exp() * 60

@@ -84,7 +84,7 @@ func (w *watcher) look(pid int) {
 	w.samples = append(w.samples, s)
 }
 
-// used is the CPU time of a process, of its children that have ended and of
+// used returns the CPU time of a process, of its children that have ended and of
 // those that run.
 func used(pid int) int64 {
 	f := stat(pid)
@@ -138,7 +138,7 @@ func stat(pid int) []int64 {
 	return n
 }
 
-// others is the share of the machine's CPU time that neither idled nor was
+// others returns the share of the machine's CPU time that neither idled nor was
 // ours, between two times.
 func (w *watcher) others(begin, end time.Time) float64 {
 	share, ok := w.share(begin, end, func(s sample) int64 { return s.busy - s.own })
@@ -148,7 +148,7 @@ func (w *watcher) others(begin, end time.Time) float64 {
 	return share
 }
 
-// stolen is the share that the hypervisor gave to others.
+// stolen returns the share that the hypervisor gave to others.
 func (w *watcher) stolen(begin, end time.Time) float64 {
 	share, _ := w.share(begin, end, func(s sample) int64 { return s.steal })
 	return share

@@ -136,7 +136,7 @@ type outcome struct {
 
 type finding struct{ Code, Text string }
 
-// outcomes are the last attempts of all cells of a run.
+// outcomes returns the last attempts of all cells of a run.
 func outcomes(t *testing.T, dir string) []outcome {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "cells", "*", "t01", "a*", "result.json"))
@@ -165,7 +165,7 @@ func outcomes(t *testing.T, dir string) []outcome {
 	return all
 }
 
-// has says whether the outcome is flagged for a code, as a reason or a finding.
+// has reports whether the outcome is flagged for a code, as a reason or a finding.
 func (o outcome) has(code string) bool {
 	is := func(f finding) bool { return f.Code == code }
 	return slices.ContainsFunc(o.Invalid, is) || slices.ContainsFunc(o.Findings, is)
@@ -176,7 +176,7 @@ func (o outcome) text(column string) string {
 	return s
 }
 
-// number is a column; NaN-like -1 if it is null, which none of those asked
+// number returns a column; NaN-like -1 if it is null, which none of those asked
 // for ever is.
 func (o outcome) number(column string) float64 {
 	if v, ok := o.Row[column].(float64); ok {

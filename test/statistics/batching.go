@@ -20,7 +20,7 @@ type batching struct {
 	lengths models.Lengths
 }
 
-// usual are the lengths of the tables.
+// usual returns the lengths of the tables.
 func usual(sigma float64) models.Lengths {
 	return models.Lengths{Input: 512, Output: 128, Sigma: sigma}
 }
@@ -32,7 +32,7 @@ func (b batching) server() models.Engine {
 	return models.H100
 }
 
-// load is a closed loop of so many requests beyond the first of each slot. Slots
+// load returns a closed loop of so many requests beyond the first of each slot. Slots
 // begin evenly spread over ramp, or all at once if it is 0.
 func (b batching) load(seed uint64, requests int, ramp time.Duration) source.Config {
 	c := b.lengths.Load(seed)
@@ -40,7 +40,7 @@ func (b batching) load(seed uint64, requests int, ramp time.Duration) source.Con
 	return c
 }
 
-// run is one trial.
+// run returns the requests of one trial.
 func (b batching) run(seed uint64, requests int, ramp time.Duration) []result.Request {
 	return must(b.server().Run(b.load(seed, requests, ramp)))
 }
@@ -65,7 +65,7 @@ func (l *Lab) truth(b batching) steady {
 	return f()
 }
 
-// longest is how many requests are of a load that stands for one that never ends: 300 a
+// longest returns how many requests are of a load that stands for one that never ends: 300 a
 // slot at C = 128. Of as many, the p95 of lengths with sigma 1 is right to 1 %.
 func (l *Lab) longest() int {
 	if l.Quick {
@@ -109,7 +109,7 @@ func (b batching) longRun(requests int) steady {
 	return s
 }
 
-// typical is the median end-to-end latency.
+// typical returns the median end-to-end latency.
 func typical(requests []result.Request) time.Duration {
 	var took []int64
 	for i := range requests {
@@ -122,7 +122,7 @@ func typical(requests []result.Request) time.Duration {
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// openRow is the row of an open loop on a server, as one trial of a cell has it.
+// openRow returns the row of an open loop on a server, as one trial of a cell has it.
 func openRow(server models.Engine, lengths models.Lengths, seed uint64, rate float64, length time.Duration) result.Row {
 	c := lengths.Load(seed)
 	c.Pace, c.Duration = arrivals.Steady(rate, arrivals.Process{}), length

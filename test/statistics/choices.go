@@ -19,7 +19,7 @@ type series struct {
 	cvs    []float64
 }
 
-// seriesOf are the series of the table of sweet spots.
+// seriesOf returns the series of the table of sweet spots.
 func seriesOf() []series {
 	var all []series
 	for _, of := range []float64{0.90, 0.944, 0.956, 0.98, 1} {
@@ -90,7 +90,7 @@ func sweetSpot(l *Lab) tables.Table {
 	return t
 }
 
-// chosen is the load of the sweet spot, 0 for none.
+// chosen returns the load of the sweet spot, 0 for none.
 func chosen(set *conclude.Set) float64 {
 	for _, c := range set.Answers(conclude.AskSweetSpot) {
 		if c.Answer == conclude.Decided {
@@ -162,7 +162,7 @@ func ratios(l *Lab) tables.Table {
 	return t
 }
 
-// behind is how many times slower the last engine is said to be than the first: below 1 if
+// behind returns how many times slower the last engine is said to be than the first: below 1 if
 // the first is said to be behind, 1 if nothing is said.
 func behind(set *conclude.Set) float64 {
 	for _, c := range set.Answers(conclude.AskEngine) {

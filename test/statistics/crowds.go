@@ -96,7 +96,7 @@ func launches(l *Lab) tables.Table {
 	return t
 }
 
-// launched is the verdict on trials of 1,000 requests, each of a launch.
+// launched returns the verdict on trials of 1,000 requests, each of a launch.
 func launched(seed uint64, sigma, cv float64, trials int, limit float64) string {
 	z := models.Normal(seed, trials*1001)
 	all := make([]result.SLOResult, trials)

@@ -79,7 +79,7 @@ func growing(by float64, length time.Duration) func(time.Duration) float64 {
 	return func(at time.Duration) float64 { return 1 + (by-1)*min(1, float64(at)/float64(length)) }
 }
 
-// drifts says whether a trial is INVALID for its drift.
+// drifts reports whether a trial is INVALID for its drift.
 func drifts(requests []result.Request, target int) bool {
 	d := timeline.DriftOf(requests, timeline.Assign(requests, target), target == 0)
 	for _, x := range []timeline.Drift{d.TTFT, d.TPOT, d.Throughput} {

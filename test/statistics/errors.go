@@ -45,7 +45,7 @@ func errorRate(l *Lab) tables.Table {
 	return t
 }
 
-// stopAfter is how many requests it took to end a load, of n at most; infinite
+// stopAfter returns how many requests it took to end a load, of n at most; infinite
 // for one that was not.
 func stopAfter(seed uint64, fails float64, n int) float64 {
 	r := stopping.New(stopping.Config{ErrorRate: errorLimit})

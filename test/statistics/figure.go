@@ -12,7 +12,7 @@ func atMost(x float64) tables.Bound         { return tables.Bound{High: x} }
 func atLeast(x float64) tables.Bound        { return tables.Bound{Low: x} }
 func within(low, high float64) tables.Bound { return tables.Bound{Low: low, High: high} }
 
-// share is how many of the runs did something.
+// share returns how many of the runs did something.
 func share(hits []bool) tables.Figure {
 	k, n := 0.0, float64(len(hits))
 	for _, hit := range hits {
@@ -28,7 +28,7 @@ func share(hits []bool) tables.Figure {
 	return tables.Figure{Value: k / n, Error: math.Sqrt(p * (1 - p) / n), Unit: tables.Share, N: len(hits)}
 }
 
-// median is the middle of the runs' values.
+// median returns the middle of the runs' values.
 func median(values []float64, unit tables.Unit) tables.Figure { return quantile(values, 0.5, unit) }
 
 // quantile is of the runs' values; its error is from the order statistics that

@@ -12,7 +12,7 @@ import (
 	"sweep.dev/sweep/test/statistics/tables"
 )
 
-// foreign are loads that no rule was made on: a seed draws their kinds and constants. Those
+// foreign returns loads that no rule was made on: a seed draws their kinds and constants. Those
 // of one kind are a process with memory, one with stalls that hit every request of a batch,
 // a mixture of lengths, and a queue with bursts. Only those of a queue overlap.
 func foreign(seed uint64, loads, requests int) []tape {
@@ -26,7 +26,7 @@ func foreign(seed uint64, loads, requests int) []tape {
 	return all
 }
 
-// alone are requests of which each has ended before the next begins, with latencies in ms.
+// alone returns requests of which each has ended before the next begins, with latencies in ms.
 func alone(next func(*rand.Rand) func() float64) func(*rand.Rand, int) []result.Request {
 	return func(c *rand.Rand, n int) []result.Request {
 		list, value := make([]result.Request, n), next(c)
@@ -38,7 +38,7 @@ func alone(next func(*rand.Rand) func() float64) func(*rand.Rand, int) []result.
 	}
 }
 
-// drawn is one kind of load with constants by chance: what makes so many of its requests.
+// drawn returns one kind of load with constants by chance: what makes so many of its requests.
 func drawn(r *rand.Rand) (name string, draw func(c *rand.Rand, n int) []result.Request) {
 	switch r.IntN(4) {
 	case 0:

@@ -106,14 +106,14 @@ func reruns(l *Lab) tables.Table {
 	return t
 }
 
-// normal is noise with one standard deviation, and no second measurement.
+// normal returns noise with one standard deviation, and no second measurement.
 func normal(sd float64) nightNoise {
 	return func(r *rand.Rand, _ int) func() (float64, float64) {
 		return func() (float64, float64) { return sd * r.NormFloat64(), math.NaN() }
 	}
 }
 
-// podAndNight is noise of which a share of the variance is of the night, and the rest of
+// podAndNight returns noise of which a share of the variance is of the night, and the rest of
 // the pod: a second measurement has the same night and another pod. Every night has one,
 // of which the gate reads those that sweep night gate --rerun would make: of a night that is the
 // first to be worse than its band. draw has a standard deviation of 1.
@@ -134,7 +134,7 @@ type gatedPlan struct {
 	found [2][gateAfter]int // series in which a step of 10 %, 5 % is found, by night
 }
 
-// gated are plans of so many cells, each through quiet nights and through each step.
+// gated returns plans of so many cells, each through quiet nights and through each step.
 func gated(runs, cells, before int, noise nightNoise) []gatedPlan {
 	return each(runs, func(seed uint64) (g gatedPlan) {
 		replay := func(salt uint64, n int, step float64) [][]gate.Verdict {
@@ -163,7 +163,7 @@ func gated(runs, cells, before int, noise nightNoise) []gatedPlan {
 	})
 }
 
-// nightly are the two metrics of each cell, those of the first metric first, over the
+// nightly returns the two metrics of each cell, those of the first metric first, over the
 // nights before and n more, which are off by a step.
 func nightly(r *rand.Rand, cells, before, n int, noise nightNoise, step float64) []gate.Series {
 	all := make([]gate.Series, 0, 2*cells)
@@ -185,7 +185,7 @@ func nightly(r *rand.Rand, cells, before, n int, noise nightNoise, step float64)
 	return all
 }
 
-// firstRegression is the first night with a regression; their number if there is none.
+// firstRegression returns the first night with a regression; their number if there is none.
 func firstRegression(nights []gate.Verdict) int {
 	for night, v := range nights {
 		if v.State == gate.Regression {
@@ -195,7 +195,7 @@ func firstRegression(nights []gate.Verdict) int {
 	return len(nights)
 }
 
-// fresh says whether a night is the first that is worse than its band, with what a second
+// fresh reports whether a night is the first that is worse than its band, with what a second
 // measurement made of it: what sweep night gate --rerun measures again.
 func fresh(v gate.Verdict, night int) bool {
 	switch v.State {
@@ -207,7 +207,7 @@ func fresh(v gate.Verdict, night int) bool {
 	return false
 }
 
-// pooled is a share of all series, or cells, of all plans, each of which has n.
+// pooled returns a share of all series, or cells, of all plans, each of which has n.
 func pooled(all []gatedPlan, n int, count func(gatedPlan) int) tables.Figure {
 	k, of := 0.0, float64(n*len(all))
 	for _, g := range all {

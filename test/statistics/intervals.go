@@ -18,10 +18,10 @@ type bounded struct {
 	value, low, high float64 // ms; an end that is not known is 0
 }
 
-// has says whether the truth is between the ends.
+// has reports whether the truth is between the ends.
 func (b bounded) has(truth float64) bool { return b.low <= truth && (b.high == 0 || truth <= b.high) }
 
-// bound is that of the row of a trial, as the program makes it.
+// bound returns that of the row of a trial, as the program makes it.
 func bound(requests []result.Request, o summary.Options, column string) bounded {
 	row, _ := summary.Of(requests, o)
 	objective.Of(requests, o).Intervals(row)

@@ -32,7 +32,7 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// runs is how many runs a case has that has n in the full form.
+// runs returns how many runs a case has that has n in the full form.
 func (l *Lab) runs(n int) int {
 	if l.Quick {
 		return 20
@@ -46,7 +46,7 @@ func (l *Lab) runs(n int) int {
 // enough reports whether a table has all of its cases in the quick form.
 func (l *Lab) enough(t *tables.Table) bool { return l.Quick && len(t.Cases) >= 2 }
 
-// each is what f makes of the seeds from 1 to n, on all processors.
+// each returns what f makes of the seeds from 1 to n, on all processors.
 func each[T any](n int, f func(seed uint64) T) []T {
 	out := make([]T, n)
 	next := make(chan int)
@@ -66,7 +66,7 @@ func each[T any](n int, f func(seed uint64) T) []T {
 	return out
 }
 
-// pick is one value of each result, of those that have it.
+// pick returns one value of each result, of those that have it.
 func pick[T any](results []T, value func(T) (float64, bool)) []float64 {
 	var out []float64
 	for _, r := range results {

@@ -67,7 +67,7 @@ var (
 	llama70 = machine{gpu: "h100", gpus: 4, model: "meta-llama/Llama-3.1-70B-Instruct", batched: 8192}
 )
 
-// serves is a server of a machine to which requests of some length come, with something else.
+// serves returns a server of a machine to which requests of some length come, with something else.
 func (m machine) serves(in, out int, changes ...func(*models.Served)) models.Served {
 	s := models.Served{
 		GPU: m.gpu, GPUs: m.gpus, Model: m.model, Batched: m.batched,
@@ -100,7 +100,7 @@ func host(step, start time.Duration) func(*models.Served) {
 	return func(s *models.Served) { s.Constants.Step, s.Constants.Start = step, start }
 }
 
-// scarceServers are those of the table.
+// scarceServers returns those of the table.
 func scarceServers() []scarce {
 	const tick = time.Millisecond
 	return []scarce{
@@ -145,7 +145,7 @@ func scarceServers() []scarce {
 	}
 }
 
-// eased is the server with twice of what a limit names, or with half of what it takes.
+// eased returns the server with twice of what a limit names, or with half of what it takes.
 func eased(s models.Served, limit string) models.Served {
 	switch limit {
 	case "queue":
@@ -179,7 +179,7 @@ const (
 	limitRequests = 200
 )
 
-// trials are the rows of some trials, and whether their requests together keep the objective.
+// trials returns the rows of some trials, and whether their requests together keep the objective.
 func (s scarce) trials(server models.Served, seed uint64) (rows []result.Row, kept bool) {
 	var values []float64
 	for i := range uint64(limitTrials) {
@@ -193,7 +193,7 @@ func (s scarce) trials(server models.Served, seed uint64) (rows []result.Row, ke
 	return rows, result.Quantile(values, 0.95) < float64(s.limit)
 }
 
-// counted are the columns of counters of a trial of a server whose engine waits for the GPU
+// counted returns the columns of counters of a trial of a server whose engine waits for the GPU
 // in a loop, and one that polls for requests in a loop too.
 func counted(requests []result.Request, l models.Look, s scarce, rtt time.Duration) result.Row {
 	took := l.Took.Seconds()
@@ -255,7 +255,7 @@ const (
 	wrongly
 )
 
-// named is what comes of the name that each view leads to; nil if the load keeps the
+// named returns what comes of the name that each view leads to; nil if the load keeps the
 // objective, so that a search would not ask.
 func (s scarce) named(seed uint64) []named {
 	rows, kept := s.trials(s.server, seed)

@@ -23,7 +23,7 @@ type tape struct {
 	requests []result.Request // in the order of their sends
 }
 
-// values are those of the latency, in ms.
+// values returns those of the latency, in ms.
 func (s tape) values() []float64 {
 	var all []float64
 	for i := range s.requests {
@@ -48,7 +48,7 @@ func (s tape) trials(percentile string, n int, limit float64, most int) (pass, o
 	return pass, open
 }
 
-// engineSeries are loads of an engine with continuous batching: closed loops of 8, 16 and 32,
+// engineSeries returns loads of an engine with continuous batching: closed loops of 8, 16 and 32,
 // and open ones at half and at 85 % of what 64 at once carry; of each the TTFT and the TPOT.
 func engineSeries(requests int) []tape {
 	lengths := usual(0.5)
@@ -76,7 +76,7 @@ type engineLoad struct {
 	rate    float64
 }
 
-// run is what it records in its steady state.
+// run returns what it records in its steady state.
 func (s engineLoad) run(requests int) []result.Request {
 	c := s.lengths.Load(1)
 	settling := max(8*s.slots, 500)
@@ -90,7 +90,7 @@ func (s engineLoad) run(requests int) []result.Request {
 	return all[settling:]
 }
 
-// queueSeries are queues of which most requests wait, or few do.
+// queueSeries returns queues of which most requests wait, or few do.
 func queueSeries(requests int) []tape {
 	var all []tape
 	for _, q := range []struct {
@@ -110,7 +110,7 @@ type size struct {
 	n, slots   int
 }
 
-// sizes are those of the table: usual ones, and ten requests a slot, which is what many send.
+// sizes returns those of the table: usual ones, and ten requests a slot, which is what many send.
 func sizes() []size {
 	all := []size{{"p50", 0.5, 150, 0}, {"p95", 0.95, 150, 0}, {"p95", 0.95, 300, 0}, {"p95", 0.95, 1000, 0}, {"p99", 0.99, 1000, 0}, {"p99", 0.99, 3000, 0}}
 	for _, slots := range []int{8, 16, 32} {

@@ -73,7 +73,7 @@ func percentiles(l *Lab) tables.Table {
 	return t
 }
 
-// decide is what the objective p95_e2e_ms < limit says of requests, all of them on
+// decide returns what the objective p95_e2e_ms < limit says of requests, all of them on
 // the plateau.
 func decide(requests []result.Request, limit time.Duration) string {
 	return decideOn(requests, 0, true, col.P95E2EMs, ms(limit))
@@ -85,7 +85,7 @@ func decideOn(requests []result.Request, ramp int, open bool, column string, lim
 	return partOf(requests, ramp, open, column, limit).Verdict
 }
 
-// partOf is the part of an objective with that verdict.
+// partOf returns the part of an objective with that verdict.
 func partOf(requests []result.Request, ramp int, open bool, column string, limit float64) result.SLOPart {
 	for i := range requests {
 		requests[i].Phase = result.Plateau

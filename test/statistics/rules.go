@@ -13,7 +13,7 @@ type Rule struct {
 	Make func(*Lab) tables.Table
 }
 
-// Rules are all of them, in the order of the documentation.
+// Rules returns all of them, in the order of the documentation.
 func Rules() []Rule {
 	return []Rule{
 		{"steady-state", steadyState},

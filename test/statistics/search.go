@@ -13,7 +13,7 @@ import (
 // sent is the requests of a trial of a search.
 const sent = 1000
 
-// searching are the settings of a search for objectives in the steps of the tables.
+// searching returns the settings of a search for objectives in the steps of the tables.
 func searching(seed uint64, objectives ...string) search.Settings {
 	return search.Settings{
 		Levels: search.NewLevels(5, 400, 0.05, false), Objectives: objectives,
@@ -21,7 +21,7 @@ func searching(seed uint64, objectives ...string) search.Settings {
 	}
 }
 
-// searched is a whole search. A trial at a rate has the objectives, which are not decided yet.
+// searched returns a whole search. A trial at a rate has the objectives, which are not decided yet.
 func searched(s search.Settings, trial func(rate float64, times int) []result.SLOResult) []search.Answer {
 	var outcomes []search.Outcome
 	for {
@@ -37,7 +37,7 @@ func searched(s search.Settings, trial func(rate float64, times int) []result.SL
 	}
 }
 
-// shareOf is a load as a share of the truth; 0 if there is none.
+// shareOf returns a load as a share of the truth; 0 if there is none.
 func shareOf(load *float64, truth float64) float64 {
 	if load == nil {
 		return 0

@@ -20,7 +20,7 @@ type shown struct {
 	settled          bool // as far as the trial itself knows
 }
 
-// show is the row of a trial, as the program makes it. target is the slots of a
+// show returns the row of a trial, as the program makes it. target is the slots of a
 // closed loop, 0 for an open one.
 func show(requests []result.Request, target int) shown {
 	span := timeline.Assign(requests, target)

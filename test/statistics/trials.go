@@ -30,7 +30,7 @@ const (
 	wide    = 2.262157
 )
 
-// scattered are n trials whose throughput scatters normally about a truth by cv, all of it
+// scattered returns n trials whose throughput scatters normally about a truth by cv, all of it
 // within the trials: each is the mean of independent batches and has their interval.
 func scattered(seed uint64, n int, truth, cv float64) []result.Row {
 	rows := make([]result.Row, n)
@@ -51,7 +51,7 @@ func scattered(seed uint64, n int, truth, cv float64) []result.Row {
 	return rows
 }
 
-// conclusions are what a summary says of cells that differ in engine and concurrency.
+// conclusions returns what a summary says of cells that differ in engine and concurrency.
 func conclusions(cells []cell) *conclude.Set {
 	var in conclude.Input
 	in.Columns = result.Columns(result.Extra{})
@@ -112,7 +112,7 @@ func outliers(l *Lab) tables.Table {
 	return t
 }
 
-// unlike are the outliers of cells of n trials that scatter by cvs, if a trial of the
+// unlike returns the outliers of cells of n trials that scatter by cvs, if a trial of the
 // first is slower by a share.
 func unlike(seed uint64, n int, cvs []float64, slow float64) []string {
 	var rows []result.Row

@@ -90,7 +90,7 @@ func until(l *Lab) tables.Table {
 	return t
 }
 
-// asked is a plan's until of a metric.
+// asked returns a plan's until of a metric.
 func asked(metric string) stopping.Config {
 	return stopping.Config{Until: &stopping.Precision{Metric: metric, Within: untilWithin, Confidence: 0.95, MinRequests: 30}}
 }

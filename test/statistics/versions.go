@@ -26,7 +26,7 @@ type version struct {
 	uneven  bool    // cells scatter by a third of inRunSD to three times of it
 }
 
-// sd is how far the trials of a cell scatter.
+// sd returns how far the trials of a cell scatter.
 func (v version) sd(cell int) float64 {
 	if !v.uneven {
 		return inRunSD
@@ -102,7 +102,7 @@ type found struct {
 	share              float64 // of those that are called so, equal ones
 }
 
-// run is one run of the cells, with the scatter of a seed.
+// run returns one run of the cells, with the scatter of a seed.
 func (v version) run(seed uint64, slower int) []cell {
 	shift := models.Normal(seed, v.cells)
 	cells := make([]cell, v.cells)
@@ -116,7 +116,7 @@ func (v version) run(seed uint64, slower int) []cell {
 	return cells
 }
 
-// compare is what is said of one pair of runs.
+// compare returns what is said of one pair of runs.
 func (v version) compare(seed uint64) found {
 	runs := uint64(v.known + 2)
 	o := compare.Options{MaxRegression: 0.03}
@@ -151,7 +151,7 @@ func (v version) compare(seed uint64) found {
 	return out
 }
 
-// noise is that of runs of the same cells before.
+// noise returns that of runs of the same cells before.
 func (v version) noise(seed uint64) *noise.File {
 	f := &noise.File{}
 	trials := make([][][]of.Trial, v.cells)

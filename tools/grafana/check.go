@@ -107,7 +107,7 @@ func decode(text []byte) (d dashboard.Dashboard, panels []panel, err error) {
 	return d, panels, nil
 }
 
-// found is what the schema's code found wrong, which returns an empty list if that is
+// found returns what the schema's code found wrong, which returns an empty list if that is
 // nothing.
 func found(err error) error {
 	if list, ok := errors.AsType[cog.BuildErrors](err); ok && len(list) == 0 {

@@ -80,7 +80,7 @@ func (c *cluster) call(ctx context.Context, method, path string, in, out any) er
 // A pod is one that runs.
 type pod struct{ name, role, ip string }
 
-// pods are those with the labels that run, in the order of their names.
+// pods returns those with the labels that run, in the order of their names.
 func (c *cluster) pods(ctx context.Context, selector string) (list []pod, err error) {
 	var found struct {
 		Items []struct {
@@ -117,7 +117,7 @@ type review struct {
 	} `json:"status,omitzero"`
 }
 
-// mayRead is the status for who shows a header Authorization at /metrics: 200, or 401 if
+// mayRead returns the status for who shows a header Authorization at /metrics: 200, or 401 if
 // the cluster does not know the token, 403 if it may not get /metrics, and 500 if this
 // account may not ask that.
 func (c *cluster) mayRead(ctx context.Context, authorization string) int {

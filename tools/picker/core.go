@@ -63,7 +63,7 @@ func end(cmd *exec.Cmd) {
 	}
 }
 
-// args are those of the simulated picker, or nil while no pod decodes.
+// args returns those of the simulated picker, or nil while no pod decodes.
 func (c *core) args(pods []pod) []string {
 	urls := map[string][]string{}
 	for _, p := range pods {

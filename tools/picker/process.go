@@ -65,7 +65,7 @@ func (s *server) Process(stream extproc.ExternalProcessor_ProcessServer) error {
 	}
 }
 
-// answer is what Envoy is to do next. Bodies are FULL_DUPLEX_STREAMED: the request waits
+// answer returns what Envoy is to do next. Bodies are FULL_DUPLEX_STREAMED: the request waits
 // until all of it is known, a response goes on as it comes.
 func (e *exchange) answer(ctx context.Context, said *extproc.ProcessingRequest) []*extproc.ProcessingResponse {
 	switch {
@@ -142,7 +142,7 @@ func (e *exchange) end(ctx context.Context) {
 	}
 }
 
-// pieces are what Envoy takes of a body.
+// pieces returns what Envoy takes of a body.
 func pieces(body []byte, last bool) (list []*extproc.BodyResponse) {
 	for first := true; first || len(body) > 0; first = false {
 		n := min(len(body), pieceLimit)

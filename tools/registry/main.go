@@ -49,7 +49,7 @@ func run(ctx context.Context, password string) error {
 	return nil
 }
 
-// guarded is a registry for those who have the password.
+// guarded returns a registry for those who have the password.
 // https://github.com/opencontainers/distribution-spec/blob/main/spec.md#error-codes
 func guarded(images http.Handler, password string) http.Handler {
 	refuse := func(w http.ResponseWriter, status int, code, message string) {

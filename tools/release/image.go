@@ -70,7 +70,7 @@ func config(img v1.Image, version, arch string, at time.Time) *v1.ConfigFile {
 
 const certificates = "/etc/ssl/certs/ca-certificates.crt"
 
-// files is the image's one layer, as a tar.
+// files returns the image's one layer, as a tar.
 func files(root, binary string, at time.Time) ([]byte, error) {
 	var b bytes.Buffer
 	t := tar.NewWriter(&b)

@@ -56,7 +56,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Requests are what was sent over each connection, in order; all is every byte
+// Requests returns what was sent over each connection, in order; all is every byte
 // of both directions. An Agent makes a connection for each request.
 func (w *Wire) Requests() (requests []Request, all string) {
 	w.mu.Lock()

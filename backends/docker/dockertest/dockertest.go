@@ -229,7 +229,7 @@ func (d *Daemon) Exec(t testing.TB, id string, argv ...string) string {
 	return out.String()
 }
 
-// Containers are the names of all containers that the daemon has.
+// Containers returns the names of all containers that the daemon has.
 func (d *Daemon) Containers(t testing.TB) []string {
 	t.Helper()
 	res, err := d.API.ContainerList(context.WithoutCancel(t.Context()), client.ContainerListOptions{All: true})

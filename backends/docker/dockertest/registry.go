@@ -63,7 +63,7 @@ func Registry(t testing.TB, layer []byte) *RegistryServer {
 	return r
 }
 
-// Digest is that of the image's manifest.
+// Digest returns that of the image's manifest.
 func (r *RegistryServer) Digest() string { return digest(r.manifest) }
 
 // Reference names the image by its digest.

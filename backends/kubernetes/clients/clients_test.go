@@ -180,7 +180,7 @@ func TestManifests_cpus(t *testing.T) {
 	}
 }
 
-// plain is a program that needs nothing of its image, beside its source main.go.
+// plain returns a program that needs nothing of its image, beside its source main.go.
 func plain(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

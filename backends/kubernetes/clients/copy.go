@@ -137,7 +137,7 @@ func (f *Fleet) copy(ctx context.Context, pod string, p *program) error {
 	return nil
 }
 
-// uncopied is the error of a copy that failed, with its class: that of the image if a command of
+// uncopied returns the error of a copy that failed, with its class: that of the image if a command of
 // it did, else that of the node. A missing right, and the end of ctx, have none here.
 func uncopied(ctx context.Context, pod string, err error) error {
 	f := &backends.Failure{Class: "host", Err: fmt.Errorf("copy sweep into pod %s: %w", pod, err)}

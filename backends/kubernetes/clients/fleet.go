@@ -94,7 +94,7 @@ type pod struct {
 	http  *http.Client
 }
 
-// New is the fleet of a deployment. It asks no cluster.
+// New returns the fleet of a deployment. It asks no cluster.
 func New(c Config) *Fleet {
 	if c.Lease <= 0 {
 		c.Lease = DefaultLease
@@ -183,7 +183,7 @@ func (f *Fleet) ping(ctx context.Context) {
 	all.Wait()
 }
 
-// Clients are n clients that live. If there are fewer it makes all anew: a Job's pod that
+// Clients returns n clients that live. If there are fewer it makes all anew: a Job's pod that
 // has ended stays away.
 func (f *Fleet) Clients(ctx context.Context, n int) ([]backends.Client, error) {
 	f.mu.Lock()
@@ -203,7 +203,7 @@ func (f *Fleet) Clients(ctx context.Context, n int) ([]backends.Client, error) {
 	return list, nil
 }
 
-// First is one client, of which it is not asked whether it lives.
+// First returns one client, of which it is not asked whether it lives.
 func (f *Fleet) First(ctx context.Context) (backends.Client, error) {
 	f.mu.Lock()
 	pods := f.pods
@@ -222,7 +222,7 @@ func (p *pod) client() backends.Client {
 	return backends.Client{URL: controlURL, Token: p.fleet.token, Coordinator: p.fleet.coordinator, Dial: p.dial, Gone: p.gone}
 }
 
-// all says whether all clients answer.
+// all reports whether all clients answer.
 func all(ctx context.Context, pods []*pod) bool {
 	var g errgroup.Group
 	for _, p := range pods {
@@ -356,7 +356,7 @@ func (p *pod) await(ctx context.Context) error {
 	}
 }
 
-// answers says whether the client answers.
+// answers reports whether the client answers.
 func (p *pod) answers(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, pingTime)
 	defer cancel()

@@ -23,7 +23,7 @@ import (
 
 const overQuota = `"x" is forbidden: exceeded quota: q, requested: count/x=1, used: count/x=2, limited: count/x=2`
 
-// onCluster is a fleet of two pods on a cluster that makes none.
+// onCluster returns a fleet of two pods on a cluster that makes none.
 func onCluster(t *testing.T) (*Fleet, *kubetest.Server) {
 	t.Helper()
 	f := kubetest.Start(t)

@@ -53,7 +53,7 @@ func (f *Fleet) secretName() string { return f.Name.String() + "-c" + f.tag }
 func (f *Fleet) jobName() string    { return f.secretName() + "-" + strconv.Itoa(f.made) }
 func (f *Fleet) image() string      { return cmp.Or(f.Want.Image, f.Want.Base, DefaultBase) }
 
-// meta is the metadata of an object of the fleet.
+// meta returns the metadata of an object of the fleet.
 func (f *Fleet) meta(name string) map[string]any {
 	return map[string]any{
 		"name": name, "labels": f.owner.Labels(owner.Load, "", 0), "annotations": f.owner.Annotations(),
@@ -68,7 +68,7 @@ func (f *Fleet) secret() map[string]any {
 	}
 }
 
-// job is the Indexed Job of n clients. A pod that ends is not made again: its load would
+// job returns the Indexed Job of n clients. A pod that ends is not made again: its load would
 // be another one.
 func (f *Fleet) job(n int) map[string]any {
 	return map[string]any{
@@ -145,5 +145,5 @@ func (f *Fleet) command() []string {
 	return []string{"sh", "-c", fmt.Sprintf("until [ -x %[1]s/sweep ]; do sleep 1; done; exec %[1]s/sweep worker --listen %[2]s", folder, controlAddr)}
 }
 
-// milli is an amount of CPUs as the API takes it.
+// milli returns an amount of CPUs as the API takes it.
 func milli(cpus float64) string { return strconv.Itoa(int(math.Ceil(1000*cpus))) + "m" }

@@ -11,7 +11,7 @@ import (
 //go:embed role.yaml
 var role string
 
-// RoleYAML is the Role, as a manifest, that load pods in this namespace need.
+// RoleYAML returns the Role, as a manifest, that load pods in this namespace need.
 func RoleYAML(namespace string) string { return strings.ReplaceAll(role, "NAMESPACE", namespace) }
 
 // needed are the rights without which there are no load pods, and seldom those to say why the
@@ -38,8 +38,8 @@ var (
 	}
 )
 
-// Rights are what the shipped Role grants.
+// Rights returns what the shipped Role grants.
 func Rights() []kubeapi.Right { return slices.Concat(needed, seldom) }
 
-// Needed are those of them without which there are no load pods.
+// Needed returns those of them without which there are no load pods.
 func Needed() []kubeapi.Right { return slices.Clone(needed) }

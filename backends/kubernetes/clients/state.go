@@ -136,7 +136,7 @@ func classed(pods []object, err error) error {
 	return err
 }
 
-// class is that of what a pod says of itself, "" for none.
+// class returns that of what a pod says of itself, "" for none.
 func (o *object) class() string {
 	facts := signs.OfPod(&o.Status)
 	for _, c := range o.Status.Containers {
@@ -215,7 +215,7 @@ func (f *Fleet) list(ctx context.Context) ([]object, error) {
 	return page.Items, err
 }
 
-// refusal is why the cluster makes no more than some pods of the Job, nil if it does not say so
+// refusal returns why the cluster makes no more than some pods of the Job, nil if it does not say so
 // or we may not read it: a quota or a rule of the cluster stands in the events of the Job alone.
 func (f *Fleet) refusal(ctx context.Context, have, n int) error {
 	var page struct {
@@ -237,7 +237,7 @@ func (f *Fleet) refusal(ctx context.Context, have, n int) error {
 	return nil
 }
 
-// refused is the error of a create, nil for none. That of one that the cluster refused has its class.
+// refused returns the error of a create, nil for none. That of one that the cluster refused has its class.
 func refused(what string, err error) error {
 	if _, answered := errors.AsType[*kubeapi.StatusError](err); err != nil && !answered {
 		return fmt.Errorf("%s: %w", what, err)
@@ -245,7 +245,7 @@ func refused(what string, err error) error {
 	return hinted(signs.Refusal(true, what, err))
 }
 
-// hinted is an error without its hint, but for a quota that is used up: other hints are about servers.
+// hinted returns an error without its hint, but for a quota that is used up: other hints are about servers.
 func hinted(err error) error {
 	if f, ok := errors.AsType[*backends.Failure](err); ok && !signs.UsedUp(err) {
 		f.Hint = ""

@@ -57,7 +57,7 @@ func (f *Server) Kill(name string) {
 	})
 }
 
-// Pods are the names of those that there are.
+// Pods returns the names of those that there are.
 func (f *Server) Pods() (names []string) {
 	f.with(func() {
 		for path, o := range f.objects {
@@ -69,7 +69,7 @@ func (f *Server) Pods() (names []string) {
 	return names
 }
 
-// address is that of a pod by its names within its deployment.
+// address returns that of a pod by its names within its deployment.
 func address(hostname, deployment string) string {
 	sum := fnv.New32a()
 	fmt.Fprint(sum, hostname, " ", deployment)
@@ -179,7 +179,7 @@ func (f *Server) start(path string, o Object) {
 
 var peer = regexp.MustCompile(`([a-z0-9-]+)\.(sw-[a-z0-9-]+)\.[a-z0-9-]+\.svc`)
 
-// here is a text with the addresses that it has on this machine.
+// here returns a text with the addresses that it has on this machine.
 func here(text, ip string) string {
 	text = peer.ReplaceAllStringFunc(text, func(name string) string {
 		m := peer.FindStringSubmatch(name)
@@ -190,7 +190,7 @@ func here(text, ip string) string {
 
 var reference = regexp.MustCompile(`\$\$|\$\([A-Za-z0-9_]+\)`)
 
-// expanded is what the kubelet makes of an argument.
+// expanded returns what the kubelet makes of an argument.
 func expanded(arg string, env map[string]string) string {
 	return reference.ReplaceAllStringFunc(arg, func(r string) string {
 		if r == "$$" {

@@ -82,7 +82,7 @@ func (f *Server) Before(by func(w http.ResponseWriter, r *http.Request, do func(
 // Clock sets the cluster's clock: so far before that of this machine.
 func (f *Server) Clock(ahead time.Duration) { f.with(func() { f.skew = ahead }) }
 
-// now is the time by the cluster's clock. The lock is held.
+// now returns the time by the cluster's clock. The lock is held.
 func (f *Server) now() time.Time { return time.Now().Add(f.skew).UTC() }
 
 // Suspend lets new Jobs be suspended, as Kueue does.
@@ -94,13 +94,13 @@ func (f *Server) Controllers(run bool) { f.with(func() { f.stopped = !run }) }
 // Deny refuses a verb of a resource, as "create pods", from now on.
 func (f *Server) Deny(rights ...string) { f.with(func() { f.denied = rights }) }
 
-// Asked are the methods and paths of the requests so far.
+// Asked returns the methods and paths of the requests so far.
 func (f *Server) Asked() (asked []string) {
 	f.with(func() { asked = slices.Clone(f.asked) })
 	return asked
 }
 
-// Paths are those of all objects.
+// Paths returns those of all objects.
 func (f *Server) Paths() (paths []string) {
 	f.with(func() { paths = slices.Sorted(maps.Keys(f.objects)) })
 	return paths
@@ -121,7 +121,7 @@ func (f *Server) Edit(path string, change func(Object)) {
 // Remove forgets an object.
 func (f *Server) Remove(path string) { f.with(func() { delete(f.objects, path) }) }
 
-// Text is a text in an object, by the keys that lead to it; "" if it is not there.
+// Text returns a text in an object, by the keys that lead to it; "" if it is not there.
 func (o Object) Text(keys ...string) string {
 	s, _ := o.at(keys...).(string)
 	return s

@@ -33,7 +33,7 @@ type warned struct {
 	facts []signs.Fact
 }
 
-// of are the warnings of an object. They stay for a moment, as they are no news, and longer
+// of returns the warnings of an object. They stay for a moment, as they are no news, and longer
 // if the API server does not say what they are by then.
 func (w *warnings) of(ctx context.Context, uid string) []signs.Fact {
 	last := w.seen[uid]
@@ -55,7 +55,7 @@ func (w *warnings) of(ctx context.Context, uid string) []signs.Fact {
 	return w.seen[uid].facts
 }
 
-// ofPod are the facts of a pod: what it says of itself, and before it runs the warnings.
+// ofPod returns the facts of a pod: what it says of itself, and before it runs the warnings.
 func (w *warnings) ofPod(ctx context.Context, p *pod) []signs.Fact {
 	facts := p.facts()
 	if p.starts() {
@@ -64,7 +64,7 @@ func (w *warnings) ofPod(ctx context.Context, p *pod) []signs.Fact {
 	return facts
 }
 
-// last are the warnings of a pod that were last read, as long as it does not run.
+// last returns the warnings of a pod that were last read, as long as it does not run.
 func (w *warnings) last(p *pod) []signs.Fact {
 	if !p.starts() {
 		return nil
@@ -72,7 +72,7 @@ func (w *warnings) last(p *pod) []signs.Fact {
 	return w.seen[p.Metadata.UID].facts
 }
 
-// refused is why the API server does not make the pods of an object, nil if it does. A
+// refused returns why the API server does not make the pods of an object, nil if it does. A
 // condition says it of some kinds, an event of all.
 func (w *warnings) refused(ctx context.Context, o *object, failed error) *signs.Fact {
 	if c, ok := errors.AsType[*conditionError](failed); ok && c.is.Type == "ReplicaFailure" {

@@ -207,7 +207,7 @@ func (r *Running) GiveBack(ctx context.Context, ledger backends.Ledger) error {
 	return recorder(ctx, ledger, r.Ref.Pod)(backends.Transition{State: backends.Gone})
 }
 
-// Owner is what owns the objects of the launch.
+// Owner returns what owns the objects of the launch.
 func (r *Running) Owner() *owner.Owner { return r.owner }
 
 // Stop deletes everything and returns when it is seen to be gone. It is idempotent.

@@ -75,7 +75,7 @@ func (l *Launcher) Prepare(ctx context.Context, spec backends.Spec) (*Release, e
 	return r, r.tryOut(ctx)
 }
 
-// planned is the objects with values of axes, in the order in which they are made.
+// planned returns the objects with values of axes, in the order in which they are made.
 func (l *Launcher) planned(values map[string]any) (*Release, error) {
 	docs, err := l.Set.Documents(values)
 	if err != nil {
@@ -89,7 +89,7 @@ func (l *Launcher) planned(values map[string]any) (*Release, error) {
 	return r, nil
 }
 
-// possible says whether the cluster has the kinds, and the account the rights.
+// possible reports whether the cluster has the kinds, and the account the rights.
 func (r *Release) possible(ctx context.Context) error {
 	if err := r.discover(ctx); err != nil {
 		return err
@@ -109,7 +109,7 @@ func (r *Release) call(ctx context.Context, p effect.Point, f func(context.Conte
 	return r.in.Effects.Call(ctx, p, f)
 }
 
-// bad is an error about an object, at its place.
+// bad returns an error about an object, at its place.
 func bad(o *object, kind error, format string, args ...any) error {
 	at := o.Place()
 	return fmt.Errorf("%w: %s:%d: %s %s", kind, at.Src.Name, at.Line, o, fmt.Sprintf(format, args...))
@@ -298,7 +298,7 @@ func (r *Release) make(ctx context.Context, one *object, o *owner.Owner) error {
 	}
 }
 
-// refusal is the error of a create that the cluster has refused.
+// refusal returns the error of a create that the cluster has refused.
 func refusal(o *object, err error) error {
 	at := o.Place()
 	return signs.Refusal(true, fmt.Sprintf("%s:%d: %s is refused by the API server", at.Src.Name, at.Line, o), err)

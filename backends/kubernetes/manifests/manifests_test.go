@@ -53,7 +53,7 @@ func (b *notebook) Record(_ context.Context, t backends.Transition) error {
 	return nil
 }
 
-// setup is a launcher of manifests in a cluster that has the kinds of the tests.
+// setup returns a launcher of manifests in a cluster that has the kinds of the tests.
 func setup(t *testing.T, text string) (*Launcher, *kubetest.Server) {
 	t.Helper()
 	var r syntax.Report
@@ -115,7 +115,7 @@ func asked() backends.Spec {
 	}
 }
 
-// made are the paths of the objects that a launch may make.
+// made returns the paths of the objects that a launch may make.
 func made(f *kubetest.Server) []string {
 	return slices.DeleteFunc(f.Paths(), func(p string) bool { return !strings.Contains(p, "/namespaces/ns/") })
 }
@@ -212,7 +212,7 @@ func TestLaunch_refused(t *testing.T) {
 	}
 }
 
-// ofRun is an object of a run.
+// ofRun returns an object of a run.
 func ofRun(run string, held bool) kubetest.Object {
 	o := kubetest.Object{"kind": "Service"}
 	o.Set(map[string]any{owner.LabelLaunch: "l1", owner.LabelRun: run}, "metadata", "labels")

@@ -28,15 +28,15 @@ type pod struct {
 	Status kubeapi.PodStatus `json:"status"`
 }
 
-// starts says whether the pod has a node and does not run there yet.
+// starts reports whether the pod has a node and does not run there yet.
 func (p *pod) starts() bool { return p.Status.Phase == "Pending" && p.Spec.Node != "" }
 
-// replaced says whether a controller makes another pod when this one ends.
+// replaced reports whether a controller makes another pod when this one ends.
 func (p *pod) replaced() bool {
 	return slices.ContainsFunc(p.Metadata.Owners, func(o kubeapi.OwnerReference) bool { return o.Controller })
 }
 
-// standing are those of a pod's facts that another pod in its place does not end: a node that
+// standing returns those of a pod's facts that another pod in its place does not end: a node that
 // is drained, a pod of a higher priority and a kubelet's refusal are no failures of a launch
 // whose controller makes another pod. A lost node is.
 func (p *pod) standing(facts []signs.Fact) []signs.Fact {
@@ -46,7 +46,7 @@ func (p *pod) standing(facts []signs.Fact) []signs.Fact {
 	return slices.DeleteFunc(slices.Clone(facts), func(f signs.Fact) bool { return f.Ends() && signs.Class(f) != signs.Node })
 }
 
-// containers are all of the pod, those that run first before the others.
+// containers returns all of the pod, those that run first before the others.
 func (p *pod) containers() []kubeapi.ContainerStatus {
 	return slices.Concat(p.Status.Init, p.Status.Containers)
 }
@@ -75,7 +75,7 @@ func (p *pod) exhausted() *backends.Failure {
 	return nil
 }
 
-// facts are what a pod says of itself that may be a failure.
+// facts returns what a pod says of itself that may be a failure.
 func (p *pod) facts() []signs.Fact {
 	all := signs.OfPod(&p.Status)
 	for _, c := range p.containers() {
@@ -93,7 +93,7 @@ func (p *pod) facts() []signs.Fact {
 // judges are those of pods and objects, by their UIDs.
 type judges map[string]*signs.Judge
 
-// of is the judge of one of them, by its UID. What waits for room waits as long as the
+// of returns the judge of one of them, by its UID. What waits for room waits as long as the
 // launch may take.
 func (j judges) of(uid, what string) *signs.Judge {
 	if j[uid] == nil {
@@ -102,7 +102,7 @@ func (j judges) of(uid, what string) *signs.Judge {
 	return j[uid]
 }
 
-// judge is the failure that facts of a pod are by now, nil for none. That of a node names it.
+// judge returns the failure that facts of a pod are by now, nil for none. That of a node names it.
 func (j judges) judge(p *pod, facts []signs.Fact, now time.Time) *backends.Failure {
 	f, ok := errors.AsType[*backends.Failure](j.of(p.Metadata.UID, "pod "+p.Metadata.Name).Judge(facts, now))
 	if !ok {
@@ -142,7 +142,7 @@ const (
 	logPatience = 5 * time.Second // once a launch is out of time
 )
 
-// lastLines is the end of the logs of a pod's containers that are not ready, each after a
+// lastLines returns the end of the logs of a pod's containers that are not ready, each after a
 // line break; "" if they cannot be read.
 func (r *Release) lastLines(ctx context.Context, p *pod) string {
 	var b strings.Builder
@@ -172,7 +172,7 @@ func (r *Release) lastLines(ctx context.Context, p *pod) string {
 	return b.String()
 }
 
-// states are those of pods that are not ready, each after a line break, with the last
+// states returns those of pods that are not ready, each after a line break, with the last
 // lines of their logs.
 func (r *Release) states(ctx context.Context, pods []pod) string {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), logPatience)

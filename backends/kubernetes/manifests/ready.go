@@ -52,7 +52,7 @@ type readiness struct {
 	fails    []kubeapi.Condition // the most telling first
 }
 
-// readinessOf is the table of kinds. A kind that is not in it is ready if its condition
+// readinessOf returns the table of kinds. A kind that is not in it is ready if its condition
 // Ready or Available is true, and at once if it has none of them.
 func readinessOf(kind string) (readiness, bool) {
 	switch kind {
@@ -200,7 +200,7 @@ func (r *Release) Await(ctx context.Context, launch string) error {
 	}
 }
 
-// late is the failure of a launch that was not ready in time, ours or a Deployment's: what a
+// late returns the failure of a launch that was not ready in time, ours or a Deployment's: what a
 // pod or an object has waited for is its class.
 func (j judges) late(pods []pod, objects []unready, told *warnings, err error) error {
 	facts := func(p *pod) []signs.Fact { return append(p.facts(), told.last(p)...) }
@@ -234,7 +234,7 @@ type unready struct {
 	refused   *signs.Fact // why the API server does not make its pods; nil: it does
 }
 
-// unready are the objects that are not ready.
+// unready returns the objects that are not ready.
 func (r *Release) unready(ctx context.Context, by judges, told *warnings, now time.Time) (list []unready, err error) {
 	for _, o := range r.objects {
 		have, err := look(ctx, r.in, o.at)

@@ -23,7 +23,7 @@ type live struct {
 	Status status `json:"status"`
 }
 
-// look is an object of the cluster, nil for none.
+// look returns an object of the cluster, nil for none.
 func look(ctx context.Context, in owner.Namespace, at owner.Ref) (*live, error) {
 	var have live
 	found, err := in.Read(ctx, at, &have)

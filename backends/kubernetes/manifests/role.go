@@ -11,7 +11,7 @@ import (
 	"sweep.dev/sweep/internal/syntax"
 )
 
-// Rules are what it takes to make the objects of manifests.
+// Rules returns what it takes to make the objects of manifests.
 func Rules(set *manifest.Set) []backends.Rule {
 	// The Job that owns the objects, which the cluster deletes with it.
 	rules := []backends.Rule{{Group: "batch", Resources: []string{"jobs"}, Verbs: []string{"create", "get", "list", "patch", "delete"}}}
@@ -28,7 +28,7 @@ func Rules(set *manifest.Set) []backends.Rule {
 	return rules
 }
 
-// RoleYAML is the Role, as a manifest, with which a run makes the objects of some files in
+// RoleYAML returns the Role, as a manifest, with which a run makes the objects of some files in
 // a namespace and measures the stack that they are. No cluster is asked for the resources
 // of their kinds.
 func RoleYAML(namespace string, files []manifest.File) (string, error) {
@@ -49,7 +49,7 @@ func RoleYAML(namespace string, files []manifest.File) (string, error) {
 	return b.String(), nil
 }
 
-// resourceOf is the resource of a kind, as the API's own rules spell it, and those of the
+// resourceOf returns the resource of a kind, as the API's own rules spell it, and those of the
 // Gateway API. No cluster is asked.
 func resourceOf(kind string) string {
 	name := strings.ToLower(kind)

@@ -50,7 +50,7 @@ const (
 	Load    Component = "load"
 )
 
-// Labels are those of an object of a launch. The role is "" where it is of none.
+// Labels returns those of an object of a launch. The role is "" where it is of none.
 func (o *Owner) Labels(c Component, role string, replica int) map[string]string {
 	labels := map[string]string{
 		LabelManagedBy: ManagedBy, LabelInstance: o.Name.String(), LabelComponent: string(c),
@@ -65,7 +65,7 @@ func (o *Owner) Labels(c Component, role string, replica int) map[string]string 
 	return labels
 }
 
-// Annotations are those of an object of a launch.
+// Annotations returns those of an object of a launch.
 func (o *Owner) Annotations() map[string]string {
 	return map[string]string{
 		AnnotationOwner: o.marks[backends.MarkOwner], AnnotationRun: o.marks[backends.MarkRun], AnnotationPod: o.marks[backends.MarkPod],
@@ -82,7 +82,7 @@ func Selector(name string) string {
 	return selector
 }
 
-// Marks are those that an object has, by the names of package backends.
+// Marks returns those that an object has, by the names of package backends.
 func Marks(annotations map[string]string) map[string]string {
 	marks := map[string]string{}
 	for mark, key := range map[string]string{
@@ -103,7 +103,7 @@ const maxValue = 63
 
 var unlabelled = regexp.MustCompile(`[^A-Za-z0-9_.-]+`)
 
-// Value is a text as a label can hold it: what a label cannot hold is a dash, and a text
+// Value returns a text as a label can hold it: what a label cannot hold is a dash, and a text
 // that is too long ends with a part of its hash.
 func Value(text string) string {
 	value := unlabelled.ReplaceAllString(text, "-")

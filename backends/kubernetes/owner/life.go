@@ -15,7 +15,7 @@ import (
 	"sweep.dev/sweep/internal/kubeapi"
 )
 
-// Extend is a sign of life: from now on everything lives for a lease, but not beyond the
+// Extend gives a sign of life: from now on everything lives for a lease, but not beyond the
 // expiry time of its name. [ErrLost] is final; after any other error another sign may get
 // through.
 //
@@ -55,13 +55,13 @@ func (n Namespace) move(ctx context.Context, o *Owner, seconds int64) error {
 
 func wall(t time.Time) time.Time { return t.Round(0) }
 
-// another says whether a patch was refused because the object has another UID.
+// another reports whether a patch was refused because the object has another UID.
 func another(err error) bool {
 	at, ok := errors.AsType[*kubeapi.StatusError](err)
 	return ok && (at.Code == http.StatusUnprocessableEntity || at.Code == http.StatusConflict) && strings.Contains(at.Message, "metadata.uid")
 }
 
-// Find is the owner of a name. [backends.ErrNotFound] if there is none.
+// Find returns the owner of a name. [backends.ErrNotFound] if there is none.
 //
 // How long ago it began is by the cluster's clock alone, which tells the time of its answer.
 func (n Namespace) Find(ctx context.Context, name string) (*Owner, error) {
@@ -212,12 +212,12 @@ func (n Namespace) left(ctx context.Context, name, uid string, objects *[]Ref) (
 	return strings.Join(append(left, others...), "; "), err
 }
 
-// Pods are the names of the pods with the label of a deployment.
+// Pods returns the names of the pods with the label of a deployment.
 func (n Namespace) Pods(ctx context.Context, name string) (names []string, err error) {
 	return n.podsWith(ctx, Selector(name))
 }
 
-// podsWith are the names of the pods with some labels.
+// podsWith returns the names of the pods with some labels.
 func (n Namespace) podsWith(ctx context.Context, labels string) (names []string, err error) {
 	var pods []Object
 	err = n.call(ctx, effect.KubeRead, func(ctx context.Context) (err error) {

@@ -25,10 +25,10 @@ const annotationObjects = "sweep.dev/objects"
 // A Ref finds an object of any kind in a namespace.
 type Ref struct{ APIVersion, Resource, Name string }
 
-// String is the ref as [ParseRefs] reads it.
+// String returns the ref as [ParseRefs] reads it.
 func (r Ref) String() string { return r.APIVersion + "/" + r.Resource + "/" + r.Name }
 
-// Path is that of the object.
+// Path returns that of the object.
 func (r Ref) Path(namespace string) string {
 	return kubeapi.Collection(r.APIVersion, namespace, r.Resource) + "/" + url.PathEscape(r.Name)
 }
@@ -44,7 +44,7 @@ func ParseRefs(text string) (refs []Ref) {
 	return refs
 }
 
-// RefsText is refs as one text.
+// RefsText returns refs as one text.
 func RefsText(refs []Ref) string {
 	all := make([]string, len(refs))
 	for i, r := range refs {
@@ -58,7 +58,7 @@ type Object struct {
 	Metadata kubeapi.Meta `json:"metadata"`
 }
 
-// OwnedBy says whether an owner has the object.
+// OwnedBy reports whether an owner has the object.
 func (l *Object) OwnedBy(o *Owner) bool { return slices.Contains(l.Metadata.Owners, o.Reference()) }
 
 // Held says by whom an object is held that is to go, "" for nobody.

@@ -71,7 +71,7 @@ func (n Namespace) unlisted(ctx context.Context, launch string, orphans int) err
 	return nil
 }
 
-// orphaned is the error of a launch that has orphans which are not deleted.
+// orphaned returns the error of a launch that has orphans which are not deleted.
 func (n Namespace) orphaned(launch, kinds string, err error) error {
 	return fmt.Errorf("somebody deleted it without what it owned (--cascade=orphan): %w; delete that with: kubectl delete -n %s %s -l %s", err, n.Name, kinds, Selector(launch))
 }

@@ -88,10 +88,10 @@ const (
 	Suspended = "Suspended" // its deadline does not run
 )
 
-// Over says whether the cluster ends what the owner has: no sign of life helps any more.
+// Over reports whether the cluster ends what the owner has: no sign of life helps any more.
 func (o *Owner) Over() bool { return o.Status == Ending || o.Status == Failed }
 
-// Reference is what each object of the launch has.
+// Reference returns what each object of the launch has.
 func (o *Owner) Reference() kubeapi.OwnerReference {
 	return kubeapi.OwnerReference{APIVersion: "batch/v1", Kind: "Job", Name: o.Name.String(), UID: o.UID}
 }
@@ -137,7 +137,7 @@ func (j *job) status() string {
 	return "Active"
 }
 
-// owner is what a Job says. It is false for one that is not provably sweep's.
+// owner returns what a Job says. It is false for one that is not provably sweep's.
 func (j *job) owner() (Owner, bool) {
 	name, ok := backends.ParseName(j.Metadata.Name)
 	if !ok || j.Metadata.Labels[LabelManagedBy] != ManagedBy || j.Metadata.Labels[LabelOwner] != name.Owner {
@@ -194,7 +194,7 @@ func (n Namespace) Create(ctx context.Context, r Request) (*Owner, error) {
 	return o, nil
 }
 
-// never is the template of the pod that is never made. It asks for next to nothing and
+// never returns the template of the pod that is never made. It asks for next to nothing and
 // has no rights, so that no rule of a cluster has anything against it.
 func never(image string, labels map[string]string) map[string]any {
 	if image == "" {
@@ -214,7 +214,7 @@ func never(image string, labels map[string]string) map[string]any {
 	}
 }
 
-// deadline is the deadline of a Job in whole seconds after its start: a lease from now
+// deadline returns the deadline of a Job in whole seconds after its start: a lease from now
 // on, and not beyond its expiry time, which is left away from now. The Job began age ago.
 func deadline(age, lease, left time.Duration) int64 {
 	return max(1, int64(math.Ceil((age + min(lease, left)).Seconds())))

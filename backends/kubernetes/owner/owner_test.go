@@ -34,7 +34,7 @@ func request(user string, life time.Duration) owner.Request {
 	return owner.Request{Name: backends.NewName(user, spec.RunID, spec.Expires), Marks: backends.Marks(spec), Engine: "vllm", Lease: time.Minute}
 }
 
-// pod is one that an owner has.
+// pod returns one that an owner has.
 func pod(o *owner.Owner, name string) kubetest.Object {
 	labels := map[string]any{}
 	for k, v := range o.Labels(owner.Engine, "server", 0) {

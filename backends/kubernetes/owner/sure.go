@@ -18,7 +18,7 @@ func (n Namespace) Insist(ctx context.Context, o *Owner, lease time.Duration) er
 	return err
 }
 
-// TakeOver is a first sign of life for an owner of [Namespace.Find], in place of the end
+// TakeOver gives a first sign of life for an owner of [Namespace.Find], in place of the end
 // that it had. After an error it has that end again, or the error says that this is not
 // known. That keeps it for somebody else only if the caller dies: a run ends the pod that it
 // could not take over, as its ledger owes it by then.
@@ -65,7 +65,7 @@ func (n Namespace) insist(ctx context.Context, call func(context.Context) error)
 	}
 }
 
-// answered says whether an error is the answer that nothing was carried out.
+// answered reports whether an error is the answer that nothing was carried out.
 func answered(err error) bool {
 	_, fault := errors.AsType[*effect.Fault](err)
 	return fault || kubeapi.Refused(err)

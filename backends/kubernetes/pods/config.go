@@ -75,7 +75,7 @@ var (
 // policies are the image pull policies of the API by the words of a plan.
 var policies = map[string]string{"missing": "IfNotPresent", "always": "Always", "never": "Never"}
 
-// filled is a configuration with the defaults of what it does not say.
+// filled returns a configuration with the defaults of what it does not say.
 func (c Config) filled() Config {
 	d := DefaultConfig()
 	for _, of := range []struct {
@@ -160,5 +160,5 @@ func (c Config) Check() error {
 	return errors.Join(errs...)
 }
 
-// variable says whether a text can name a variable.
+// variable reports whether a text can name a variable.
 func variable(name string) bool { return name != "" && !strings.ContainsAny(name, "=\x00 \n") }

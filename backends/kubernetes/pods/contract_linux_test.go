@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// made is a backend over a cluster, and a server whose image is this machine.
+// made returns a backend over a cluster, and a server whose image is this machine.
 func made(fx *effect.Effects, kubeconfig, dir string) (*pods.Backend, backends.Spec, error) {
 	place := pods.Place{Kind: "kubernetes", Cluster: kubeapi.Config{Kubeconfig: kubeconfig}, Namespace: "ns"}
 	spec, err := backendtest.SpecIn(dir)
@@ -31,7 +31,7 @@ func made(fx *effect.Effects, kubeconfig, dir string) (*pods.Backend, backends.S
 	return pods.New(fx, place, pods.DefaultConfig()).At(filepath.Join(dir, "files")), spec, err
 }
 
-// launched is a deployment on a cluster whose pods are processes of this machine.
+// launched returns a deployment on a cluster whose pods are processes of this machine.
 func launched(t *testing.T) (*kubetest.Server, *pods.Backend, backends.Deployment) {
 	t.Helper()
 	f := kubetest.Start(t)

@@ -62,7 +62,7 @@ func (p provider) Find(ctx context.Context, name string) ([]provision.Instance, 
 	return found, nil
 }
 
-// instance is what a pod says of itself. It is false for one that is not provably
+// instance returns what a pod says of itself. It is false for one that is not provably
 // sweep's, and for a load pod, which is no server: its owner has it.
 func (p *pod) instance() (provision.Instance, bool) {
 	name, ok := backends.ParseName(p.Meta.Labels[owner.LabelInstance])

@@ -75,7 +75,7 @@ func (b *Backend) refuses(ctx context.Context, addr string) string {
 	return err.Error()
 }
 
-// gpuAt is the GPU of a node; "" if the node may not be read, or does not say it.
+// gpuAt returns the GPU of a node; "" if the node may not be read, or does not say it.
 func (p provider) gpuAt(ctx context.Context, node string) string {
 	at, err := p.lookNode(ctx, node)
 	if err != nil {

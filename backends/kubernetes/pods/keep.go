@@ -113,7 +113,7 @@ func (b *Backend) Access(ctx context.Context, ref backends.Ref) ([]backends.Acce
 	return all, nil
 }
 
-// accessTo is how the server in one pod is reached.
+// accessTo returns how the server in one pod is reached.
 func (b *Backend) accessTo(ctx context.Context, i provision.Instance) (backends.Access, error) {
 	at, err := provider{b}.look(ctx, i.Unit)
 	if kubeapi.NotFound(err) {

@@ -17,7 +17,7 @@ import (
 	"sweep.dev/sweep/internal/polltest"
 )
 
-// jobs are the paths of the Jobs that there are.
+// jobs returns the paths of the Jobs that there are.
 func jobs(f *kubetest.Server) []string {
 	return slices.DeleteFunc(f.Paths(), func(path string) bool { return !strings.Contains(path, "/jobs/") })
 }
@@ -94,7 +94,7 @@ func TestKeep(t *testing.T) {
 	}
 }
 
-// toKeep is a deployment that is launched a day before its expiry time, and what it is of.
+// toKeep returns a deployment that is launched a day before its expiry time, and what it is of.
 func toKeep(t *testing.T, f *kubetest.Server) (*pods.Backend, backends.Spec, backends.Deployment) {
 	t.Helper()
 	b, spec, err := made(nil, f.Kubeconfig, t.TempDir())
@@ -274,7 +274,7 @@ func termsOf(t *testing.T, d backends.Deployment) backends.Terms {
 	return r.Terms()
 }
 
-// deadline is that of the only Job, in seconds.
+// deadline returns that of the only Job, in seconds.
 func deadline(t *testing.T, f *kubetest.Server) (seconds float64) {
 	t.Helper()
 	all := jobs(f)

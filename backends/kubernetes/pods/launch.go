@@ -65,7 +65,7 @@ func (p provider) Allocate(_ context.Context, spec backends.Spec, pod backends.N
 	return a, nil
 }
 
-// launch is what some units share, and each of them has it.
+// launch returns what some units share, and each of them has it.
 func (b *Backend) launch(pod backends.Name, spec backends.Spec, units []*provision.Unit) *launch {
 	l := &launch{
 		b: b, name: pod.String(), id: pod, several: len(units) > 1, engine: spec.Engine, want: spec.Clients, entry: entryOf(spec),
@@ -78,7 +78,7 @@ func (b *Backend) launch(pod backends.Name, spec backends.Spec, units []*provisi
 	return l
 }
 
-// host is what the others call a replica.
+// host returns what the others call a replica.
 func (l *launch) host(r *provision.Replica) string {
 	if !l.several {
 		return "127.0.0.1"
@@ -132,7 +132,7 @@ func (p provider) make(ctx context.Context, collection, what string, o map[strin
 	})
 }
 
-// room is how a create waits for room in a quota: as a pod waits for a node.
+// room returns how a create waits for room in a quota: as a pod waits for a node.
 func (p provider) room() signs.Room {
 	return signs.Room{Every: p.b.every.quota, Pending: p.b.config.Pending}
 }

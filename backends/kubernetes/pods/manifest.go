@@ -81,7 +81,7 @@ func (l *launch) secret(u *provision.Unit) map[string]any {
 	return o
 }
 
-// open says whether a variable is one of sweep's marks, which are no secrets.
+// open reports whether a variable is one of sweep's marks, which are no secrets.
 func open(name string) bool {
 	switch name {
 	case backends.MarkOwner, backends.MarkRun, backends.MarkPod, backends.MarkExpires, backends.MarkDigest, backends.MarkServer:
@@ -90,7 +90,7 @@ func open(name string) bool {
 	return false
 }
 
-// pod is the manifest of a unit.
+// pod returns the manifest of a unit.
 func (l *launch) pod(u *provision.Unit) map[string]any {
 	c, r := l.b.config, u.Replicas[0]
 	o := l.object("Pod", u.Name, owner.Engine, r.Role.Name, r.Place.Replica)
@@ -136,7 +136,7 @@ func (l *launch) pod(u *provision.Unit) map[string]any {
 	return o
 }
 
-// container is the one of a unit.
+// container returns the one of a unit.
 func (l *launch) container(u *provision.Unit) map[string]any {
 	c, r := l.b.config, u.Replicas[0]
 	argv := make([]string, len(r.Argv))
@@ -160,13 +160,13 @@ func (l *launch) container(u *provision.Unit) map[string]any {
 	return of
 }
 
-// hostname is what a replica is called within its deployment.
+// hostname returns what a replica is called within its deployment.
 func hostname(role string, replica int) string {
 	name := strings.ToLower(strings.NewReplacer("_", "-", ".", "-").Replace(owner.Value(role)))
 	return name[:min(len(name), 50)] + "-" + strconv.Itoa(replica)
 }
 
-// env is the environment of a unit: its own by way of its Secret, the plan's Secrets, and
+// env returns the environment of a unit: its own by way of its Secret, the plan's Secrets, and
 // the marks as they are.
 func (c Config) env(u *provision.Unit) []any {
 	own := u.Replicas[0].Env
@@ -241,7 +241,7 @@ func (c Config) mounts(u *provision.Unit) []any {
 	return all
 }
 
-// selector are the labels that a node must have.
+// selector returns the labels that a node must have.
 func (c Config) selector(gpu string, gpus int) map[string]string {
 	labels := maps.Clone(c.NodeSelector)
 	if labels == nil {
@@ -253,7 +253,7 @@ func (c Config) selector(gpu string, gpus int) map[string]string {
 	return labels
 }
 
-// productOf is a GPU of the catalogue as the labels of nodes have it; another word as it
+// productOf returns a GPU of the catalogue as the labels of nodes have it; another word as it
 // is.
 func productOf(gpu string) string {
 	if g, ok := catalog.GPUByName(gpu); ok {

@@ -17,7 +17,7 @@ import (
 	"sweep.dev/sweep/internal/secret"
 )
 
-// unit is a rendered unit of a deployment with a configuration.
+// unit returns a rendered unit of a deployment with a configuration.
 func unit(t *testing.T, c Config) (*launch, *provision.Unit) {
 	t.Helper()
 	if err := c.Check(); err != nil {

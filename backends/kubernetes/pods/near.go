@@ -16,7 +16,7 @@ import (
 
 var _ backends.ClientHost = (*launch)(nil)
 
-// entryOf is the role that requests go to.
+// entryOf returns the role that requests go to.
 func entryOf(spec backends.Spec) string { return cmp.Or(spec.Entry, spec.Roles[0].Name) }
 
 // unreached says why this process cannot reach a server that requests go to, "" if it can
@@ -111,7 +111,7 @@ func (l *launch) letGo() {
 	}
 }
 
-// path is how requests get to a pod that is reached or not.
+// path returns how requests get to a pod that is reached or not.
 func (l *launch) path(reached bool) host.Path {
 	if reached || l != nil && l.Remote() {
 		return host.Direct // load pods send them

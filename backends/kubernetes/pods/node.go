@@ -35,7 +35,7 @@ type taint struct {
 	Effect string `json:"effect"`
 }
 
-// String is a taint as kubectl writes it.
+// String returns a taint as kubectl writes it.
 func (t taint) String() string {
 	if t.Value == "" {
 		return t.Key + ":" + t.Effect
@@ -67,7 +67,7 @@ const (
 	ofControl = "node-role.kubernetes.io/"
 )
 
-// untolerated are a node's taints of some effects that a pod does not tolerate.
+// untolerated returns a node's taints of some effects that a pod does not tolerate.
 func (n *node) untolerated(p *pod, effects ...string) (taints []taint) {
 	for _, t := range n.Spec.Taints {
 		tolerated := slices.ContainsFunc(p.Spec.Tolerations, func(o toleration) bool { return o.tolerates(t) })
@@ -78,7 +78,7 @@ func (n *node) untolerated(p *pod, effects ...string) (taints []taint) {
 	return taints
 }
 
-// fits says whether a node has the labels that a pod wants.
+// fits reports whether a node has the labels that a pod wants.
 func (n *node) fits(p *pod) bool {
 	for key, value := range p.Spec.Selector {
 		if have, ok := n.Meta.Labels[key]; !ok || have != value {
@@ -88,7 +88,7 @@ func (n *node) fits(p *pod) bool {
 	return true
 }
 
-// unready is what a node says of itself that is not ready, "" for one that is. Of a node that
+// unready returns what a node says of itself that is not ready, "" for one that is. Of a node that
 // is lost the cluster says it, which does not hear from it.
 func (n *node) unready() (why string, lost bool) {
 	for _, c := range n.Status.Conditions {
@@ -99,7 +99,7 @@ func (n *node) unready() (why string, lost bool) {
 	return "", false
 }
 
-// controls says whether a node runs the cluster, and takes no other pods.
+// controls reports whether a node runs the cluster, and takes no other pods.
 func (n *node) controls() bool {
 	return slices.ContainsFunc(n.Spec.Taints, func(t taint) bool { return strings.HasPrefix(t.Key, ofControl) })
 }
@@ -136,7 +136,7 @@ func (p provider) explain(ctx context.Context, at *pod, err error) error {
 	return err
 }
 
-// lost is the failure of a pod whose node is why it ended.
+// lost returns the failure of a pod whose node is why it ended.
 func (p provider) lost(ctx context.Context, at *pod, f *backends.Failure) error {
 	n, err := p.lookNode(ctx, at.Spec.Node)
 	if kubeapi.NotFound(err) {
@@ -158,7 +158,7 @@ func (p provider) lost(ctx context.Context, at *pod, f *backends.Failure) error 
 	return f
 }
 
-// keptOff is the failure of a pod that no node takes: those that have its labels have
+// keptOff returns the failure of a pod that no node takes: those that have its labels have
 // taints, or none has them.
 func keptOff(at *pod, nodes []node, f *backends.Failure) error {
 	var fit, open []*node // with the labels; of these, not kept off by the cluster itself
@@ -201,7 +201,7 @@ func keptOff(at *pod, nodes []node, f *backends.Failure) error {
 	return &backends.Failure{Class: signs.Placement, Hint: "if the node is meant for this: " + tolerating(taints), Err: fmt.Errorf("%w; node %s has %s%s", ofPlan(f.Err), n.Meta.Name, has, listed(taints))}
 }
 
-// ofPlan is an error that another plan does not have.
+// ofPlan returns an error that another plan does not have.
 func ofPlan(err error) error {
 	if errors.Is(err, backends.ErrSpec) {
 		return err
@@ -209,7 +209,7 @@ func ofPlan(err error) error {
 	return fmt.Errorf("%w: %w", backends.ErrSpec, err)
 }
 
-// labels are those that a pod wants, as key=value.
+// labels returns those that a pod wants, as key=value.
 func (p *pod) labels() string {
 	var all []string
 	for key, value := range p.Spec.Selector {
@@ -227,7 +227,7 @@ func listed(taints []taint) string {
 	return strings.Join(all, ", ")
 }
 
-// tolerating is what a plan says to tolerate taints.
+// tolerating returns what a plan says to tolerate taints.
 func tolerating(taints []taint) string {
 	var all []string
 	for _, t := range taints {

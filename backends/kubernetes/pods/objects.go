@@ -18,7 +18,7 @@ type pod struct {
 	Status kubeapi.PodStatus `json:"status"`
 }
 
-// server is the state of the one container.
+// server returns the state of the one container.
 func (p *pod) server() kubeapi.ContainerState {
 	for _, s := range p.Status.Containers {
 		if s.Name == container {
@@ -28,7 +28,7 @@ func (p *pod) server() kubeapi.ContainerState {
 	return kubeapi.ContainerState{}
 }
 
-// digest is that of the image that runs; "" if it is not known.
+// digest returns that of the image that runs; "" if it is not known.
 func (p *pod) digest() string {
 	for _, s := range p.Status.Containers {
 		if s.Name != container {
@@ -44,7 +44,7 @@ func (p *pod) digest() string {
 	return ""
 }
 
-// facts are what a pod says of itself that may be a failure.
+// facts returns what a pod says of itself that may be a failure.
 func (p *pod) facts() []signs.Fact {
 	return append(signs.OfPod(&p.Status), signs.OfState("", p.server())...)
 }

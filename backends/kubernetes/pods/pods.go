@@ -66,7 +66,7 @@ type Place struct {
 	Heartbeat time.Duration
 }
 
-// at are the keys of the plan that lead to a place.
+// at returns the keys of the plan that lead to a place.
 func (p Place) at() map[string]string {
 	at := map[string]string{"namespace": p.Namespace}
 	if p.Cluster.Context != "" {
@@ -148,7 +148,7 @@ func (b *Backend) Check(spec backends.Spec) error {
 // an address.
 func (b *Backend) PlainTCP() bool { return true }
 
-// api is the cluster's, as the provider's errors have it.
+// api returns the cluster's, as the provider's errors have it.
 func (b *Backend) api() (*kubeapi.Client, error) {
 	api, err := b.connect()
 	if err != nil {
@@ -163,7 +163,7 @@ func (b *Backend) owners() (owner.Namespace, error) {
 	return owner.Namespace{API: api, Name: b.place.Namespace, Effects: b.fx}, err
 }
 
-// path is that of a collection of the namespace, or of an object in it.
+// path returns that of a collection of the namespace, or of an object in it.
 func (b *Backend) path(collection, name string) string {
 	path := "/api/v1/namespaces/" + url.PathEscape(b.place.Namespace) + "/" + collection
 	if name != "" {

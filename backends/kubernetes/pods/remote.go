@@ -100,7 +100,7 @@ func (r *remote) Close() {
 // Host implements [provision.Remote].
 func (r *remote) Host(int) host.Host { return r.server() }
 
-// server is the server in the pod; nil before it is known how it is reached.
+// server returns the server in the pod; nil before it is known how it is reached.
 func (r *remote) server() *podHost {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -214,7 +214,7 @@ func (r *remote) sight() sight {
 	return sight{r.now, r.ended, r.trouble, r.changed}
 }
 
-// judge is why a pod that ran has ended or its node is lost, nil if neither is so by now. A
+// judge returns why a pod that ran has ended or its node is lost, nil if neither is so by now. A
 // node that is heard again, or whose pod cannot be looked at, is no longer unheard: if it is
 // so later, that time begins anew.
 func (s *sight) judge(j *signs.Judge, now time.Time) error {
@@ -267,7 +267,7 @@ func (r *remote) await(ctx context.Context) error {
 	}
 }
 
-// exit is the end of the container of a pod. One that was told to end, and not by us, has
+// exit returns the end of the container of a pod. One that was told to end, and not by us, has
 // not ended by itself, whatever its status is.
 func (r *remote) exit(at *pod) error {
 	t, replica := at.server().Terminated, r.unit.Replicas[0]
@@ -281,7 +281,7 @@ func (r *remote) deleted() error {
 	return &backends.Failure{Class: "deleted", Hint: "somebody has deleted it, or its Job", Err: fmt.Errorf("pod %s was deleted", r.unit.Name)}
 }
 
-// end is why a pod is gone, or does not go, that nobody of ours has deleted.
+// end returns why a pod is gone, or does not go, that nobody of ours has deleted.
 func (r *remote) end(ctx context.Context, at *pod) error {
 	what := "pod " + r.unit.Name
 	facts := r.events(ctx)
@@ -294,7 +294,7 @@ func (r *remote) end(ctx context.Context, at *pod) error {
 	return r.deleted()
 }
 
-// events are what the cluster reports about the pod, as far as that may be read. They explain
+// events returns what the cluster reports about the pod, as far as that may be read. They explain
 // what the pod does not say: none is no fault.
 func (r *remote) events(ctx context.Context) []signs.Fact {
 	var list signs.Events

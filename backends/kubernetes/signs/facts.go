@@ -10,7 +10,7 @@ import (
 	"sweep.dev/sweep/internal/kubeapi"
 )
 
-// OfPod are what a pod says of itself that may be a failure, without its containers.
+// OfPod returns what a pod says of itself that may be a failure, without its containers.
 func OfPod(s *kubeapi.PodStatus) (all []Fact) {
 	if s.Phase == "Failed" && s.Reason != "" {
 		all = append(all, Fact{inPod, s.Reason, s.Message, ""})
@@ -29,7 +29,7 @@ func OfPod(s *kubeapi.PodStatus) (all []Fact) {
 	return all
 }
 
-// Unheard says whether the cluster does not hear from a pod's node: it then takes the
+// Unheard reports whether the cluster does not hear from a pod's node: it then takes the
 // pod's Ready away and nothing else, without a reason, where a kubelet writes both conditions
 // or a reason. Often no more comes: while it hears from none of the nodes of a zone, the
 // cluster ends none of their pods.
@@ -42,7 +42,7 @@ func Unheard(s *kubeapi.PodStatus) bool {
 	return is["ContainersReady"].Status == "True" && is["Ready"].Status == "False" && is["Ready"].Reason == ""
 }
 
-// OfState are what the state of a container says that may be a failure. Its name is in the
+// OfState returns what the state of a container says that may be a failure. Its name is in the
 // errors, "" for that of a pod with one.
 func OfState(name string, s kubeapi.ContainerState) (all []Fact) {
 	if s.Waiting != nil {
@@ -54,7 +54,7 @@ func OfState(name string, s kubeapi.ContainerState) (all []Fact) {
 	return all
 }
 
-// EventsOf is the query of a list for the events of a pod or another object, by its UID.
+// EventsOf returns the query of a list for the events of a pod or another object, by its UID.
 func EventsOf(uid string) string {
 	return url.Values{"fieldSelector": {"involvedObject.uid=" + uid}, "limit": {strconv.Itoa(maxEvents)}}.Encode()
 }
@@ -77,7 +77,7 @@ type Event struct {
 	Time time.Time `json:"eventTime"` // of those that have no last
 }
 
-// at is when it was seen last.
+// at returns when it was seen last.
 func (e *Event) at() time.Time {
 	if e.Last.After(e.Time) {
 		return e.Last
@@ -92,7 +92,7 @@ var progress = []string{"Pulling", "Pulled", "Created", "Started", "SuccessfulCr
 // volumeOf finds the volume in the messages of the two events below.
 var volumeOf = regexp.MustCompile(`for volume "([^"]+)"`)
 
-// volume is the one that an event of attaching is of, "" for another event.
+// volume returns the one that an event of attaching is of, "" for another event.
 func (e *Event) volume(reason string) string {
 	if m := volumeOf.FindStringSubmatch(e.Message); e.Reason == reason && m != nil {
 		return m[1]
@@ -100,7 +100,7 @@ func (e *Event) volume(reason string) string {
 	return ""
 }
 
-// Troubles are the warnings among the events of one object that no progress has followed.
+// Troubles returns the warnings among the events of one object that no progress has followed.
 func Troubles(events []Event) (facts []Fact) {
 	var last time.Time
 	attached := map[string]time.Time{} // by volume

@@ -11,7 +11,7 @@ import (
 	"sweep.dev/sweep/internal/kubeapi"
 )
 
-// matches says whether a sign is of a fact.
+// matches reports whether a sign is of a fact.
 func (s *sign) matches(f Fact) bool {
 	reason := s.reason == ""
 	for one := range strings.SplitSeq(s.reason, "|") {
@@ -21,7 +21,7 @@ func (s *sign) matches(f Fact) bool {
 	return s.in == f.in && reason && (s.message == "" || regexp.MustCompile(s.message).MatchString(f.message))
 }
 
-// of is the sign of a fact, nil for none.
+// of returns the sign of a fact, nil for none.
 func of(f Fact) *sign {
 	for i := range signs {
 		if signs[i].matches(f) {
@@ -31,7 +31,7 @@ func of(f Fact) *sign {
 	return nil
 }
 
-// Class is the class of a fact that may be a failure, "" for another.
+// Class returns the class of a fact that may be a failure, "" for another.
 func Class(f Fact) string {
 	if s := of(f); s != nil {
 		return s.class
@@ -39,10 +39,10 @@ func Class(f Fact) string {
 	return ""
 }
 
-// Ends says whether a fact is of the pod's end, which nothing but another pod helps.
+// Ends reports whether a fact is of the pod's end, which nothing but another pod helps.
 func (f Fact) Ends() bool { return f.in == inPod || f.in == inTarget }
 
-// failure is an error as the failure that a sign is.
+// failure returns an error as the failure that a sign is.
 func (s *sign) failure(own bool, err error) *backends.Failure {
 	if s.err != nil && !errors.Is(err, s.err) {
 		err = fmt.Errorf("%w: %w", s.err, err)
@@ -62,7 +62,7 @@ func Denied(err error) error {
 	return err
 }
 
-// Refusal is the error of a create that was refused, nil for none. own says whether what was to
+// Refusal returns the error of a create that was refused, nil for none. own says whether what was to
 // be made is of a user's own manifests.
 func Refusal(own bool, what string, err error) error {
 	if err == nil {
@@ -105,7 +105,7 @@ type spell struct {
 
 func (s *sign) spell() spell { return spell{s.in, s.reason, s.after, s.ownAfter, s.waits} }
 
-// Judge is the failure that the facts are by now, nil for none. Each call has all facts of
+// Judge returns the failure that the facts are by now, nil for none. Each call has all facts of
 // the moment: what is not there any more begins anew.
 func (j *Judge) Judge(facts []Fact, now time.Time) error {
 	here, since := found(facts), map[spell]time.Time{}
@@ -129,12 +129,12 @@ func (j *Judge) Judge(facts []Fact, now time.Time) error {
 	})
 }
 
-// AtLast is the failure that the facts are if nobody waits any longer, nil for none.
+// AtLast returns the failure that the facts are if nobody waits any longer, nil for none.
 func (j *Judge) AtLast(facts []Fact) error {
 	return j.first(found(facts), func(*sign) bool { return true })
 }
 
-// found are the facts that have a sign.
+// found returns the facts that have a sign.
 func found(facts []Fact) map[*sign]Fact {
 	here := map[*sign]Fact{}
 	for _, f := range facts {
@@ -145,7 +145,7 @@ func found(facts []Fact) map[*sign]Fact {
 	return here
 }
 
-// first is the failure of the most telling sign that is ripe.
+// first returns the failure of the most telling sign that is ripe.
 func (j *Judge) first(here map[*sign]Fact, ripe func(*sign) bool) (err error) {
 	for i := range signs {
 		s := &signs[i]

@@ -29,12 +29,12 @@ type Fact struct {
 	of              string // the container, "" for the pod
 }
 
-// Refused is the fact that an answer to a create is, or what a controller says of its own.
+// Refused returns the fact that an answer to a create is, or what a controller says of its own.
 func Refused(reason, message string) Fact { return Fact{inCreate, reason, message, ""} }
 
 func (f Fact) String() string { return Text(f.reason, f.message) }
 
-// Text is a reason of the cluster's with its message, as a part of a sentence.
+// Text returns a reason of the cluster's with its message, as a part of a sentence.
 func Text(reason, message string) string {
 	text := strings.Join(strings.Fields(message), " ")
 	if !strings.HasSuffix(text, "..") { // a sentence of the cluster's, which goes on here

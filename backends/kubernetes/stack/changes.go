@@ -87,7 +87,7 @@ func rolesByUID(s *Stack) map[string][]string {
 	return all
 }
 
-// revisions are those of the pods of a role.
+// revisions returns those of the pods of a role.
 func revisions(s *Stack, role string) (all []string) {
 	for i := range s.Roles {
 		for j := range s.Roles[i].Pods {

@@ -119,5 +119,5 @@ func (c *cluster) foreignGateways(ctx context.Context, api *kubeapi.Client) erro
 // maxForeign bounds the gateways of other namespaces that are asked for.
 const maxForeign = 20
 
-// isGateway says whether a parent of a route is a gateway. One without a kind is.
+// isGateway reports whether a parent of a route is a gateway. One without a kind is.
 func isGateway(parent reference) bool { return parent.Kind == "" || parent.Kind == "Gateway" }

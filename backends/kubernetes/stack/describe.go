@@ -63,7 +63,7 @@ func doing(s kubeapi.ContainerState) string {
 	return ""
 }
 
-// stateOf is a pod's phase, or what keeps it from being well.
+// stateOf returns a pod's phase, or what keeps it from being well.
 func stateOf(p *pod) string {
 	if p.Meta.Deleted != nil {
 		return "Terminating"

@@ -109,7 +109,7 @@ func (c *cluster) stack(p *part) *Stack {
 	return s
 }
 
-// order is the place of a role on the way of a request.
+// order returns the place of a role on the way of a request.
 func order(role string) int {
 	if at := slices.Index(roleOrder, role); at >= 0 {
 		return at

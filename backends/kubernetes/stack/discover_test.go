@@ -16,7 +16,7 @@ import (
 	"sweep.dev/sweep/internal/kubeapi"
 )
 
-// cluster is a client of a server with the objects of a file of testdata.
+// cluster returns a client of a server with the objects of a file of testdata.
 func cluster(t *testing.T, file string, denied ...string) *kubeapi.Client {
 	t.Helper()
 	api, err := kubeapi.Connect(kubeapi.Config{Kubeconfig: stacktest.Serve(t, filepath.Join("testdata", file), denied...)})
@@ -26,7 +26,7 @@ func cluster(t *testing.T, file string, denied ...string) *kubeapi.Client {
 	return api
 }
 
-// pods are the roles of a stack with their pods.
+// pods returns the roles of a stack with their pods.
 func pods(s *stack.Stack) string {
 	var roles []string
 	for _, r := range s.Roles {
@@ -39,7 +39,7 @@ func pods(s *stack.Stack) string {
 	return strings.Join(roles, "; ")
 }
 
-// entries are the addresses of a stack.
+// entries returns the addresses of a stack.
 func entries(s *stack.Stack) string {
 	list := make([]string, len(s.Entries))
 	for i, e := range s.Entries {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// entries are the addresses at which a part is reached, the best first: through the
+// entries returns the addresses at which a part is reached, the best first: through the
 // gateway or ingress as users come, then by the service that is nearest to them.
 func (c *cluster) entries(p *part, roles map[string]string) (all []Entry) {
 	for i := range c.routes {
@@ -22,7 +22,7 @@ func (c *cluster) entries(p *part, roles map[string]string) (all []Entry) {
 	return append(all, c.throughServices(p, roles)...)
 }
 
-// throughGateways are the addresses of a route.
+// throughGateways returns the addresses of a route.
 func (c *cluster) throughGateways(r *route) (all []Entry) {
 	for _, parent := range r.Spec.Parents {
 		if !isGateway(parent) {
@@ -55,7 +55,7 @@ func (c *cluster) throughGateways(r *route) (all []Entry) {
 	return all
 }
 
-// prefix is the one path that all rules of a route begin with, "" if there is none.
+// prefix returns the one path that all rules of a route begin with, "" if there is none.
 func (r *route) prefix() string {
 	var found []string
 	for _, rule := range r.Spec.Rules {
@@ -71,7 +71,7 @@ func (r *route) prefix() string {
 	return ""
 }
 
-// needs are the host names and headers without which no rule of a route matches.
+// needs returns the host names and headers without which no rule of a route matches.
 func (r *route) needs() (needs []string) {
 	for _, h := range r.Spec.Hostnames {
 		needs = append(needs, "host "+h)
@@ -87,7 +87,7 @@ func (r *route) needs() (needs []string) {
 	return slices.Compact(needs)
 }
 
-// throughIngress are the addresses of an ingress that leads to the part.
+// throughIngress returns the addresses of an ingress that leads to the part.
 func (c *cluster) throughIngress(p *part, in *ingress) (all []Entry) {
 	var services []string
 	for _, s := range in.services() {
@@ -136,7 +136,7 @@ var entryRoles = []string{roleGateway, roleProxy, roleFrontend, roleRouter, role
 // notHTTP are names of ports that do not take requests of users.
 var notHTTP = []string{"grpc", "metrics", "health", "ext-proc", "nixl", "system", "status-port", "zmq"}
 
-// throughServices are the services that select pods of the best role that any selects.
+// throughServices returns the services that select pods of the best role that any selects.
 func (c *cluster) throughServices(p *part, roles map[string]string) (all []Entry) {
 	type ranked struct {
 		rank int
@@ -167,7 +167,7 @@ func (c *cluster) throughServices(p *part, roles map[string]string) (all []Entry
 	return all
 }
 
-// throughService are the addresses of a service. An endpoint picker's own ports take no
+// throughService returns the addresses of a service. An endpoint picker's own ports take no
 // requests: only the port of the proxy beside it does.
 func (c *cluster) throughService(s *service, router bool) (all []Entry) {
 	via := []string{kindService + "/" + s.Meta.Name}
@@ -188,7 +188,7 @@ func (c *cluster) throughService(s *service, router bool) (all []Entry) {
 	return all
 }
 
-// address is a URL without a path.
+// address returns a URL without a path.
 func address(scheme, host string, port int) string {
 	if (scheme == "http" && port == 80) || (scheme == "https" && port == 443) {
 		if strings.Contains(host, ":") {

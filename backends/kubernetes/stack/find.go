@@ -95,7 +95,7 @@ func CheckName(name string) error {
 	return nil
 }
 
-// rooted is the stack around some pods.
+// rooted returns the stack around some pods.
 func (c *cluster) rooted(name string, seeds []string) (*part, error) {
 	if len(seeds) == 0 {
 		kind, _, _ := strings.Cut(name, "/")
@@ -104,7 +104,7 @@ func (c *cluster) rooted(name string, seeds []string) (*part, error) {
 	return c.grow(name, seeds), nil
 }
 
-// only is the one stack of the namespace. Candidates that share a pod are one.
+// only returns the one stack of the namespace. Candidates that share a pod are one.
 func (c *cluster) only() (*part, error) {
 	var found []*part
 	for _, kind := range []string{kindPool, kindDynamo, kindService} {
@@ -136,7 +136,7 @@ func (c *cluster) only() (*part, error) {
 	return nil, fmt.Errorf("namespace %s has %d stacks, name one: --kube %s/NAME with %s", c.namespace, len(found), c.namespace, strings.Join(names, ", "))
 }
 
-// ownLabels is a name for the stack of a pod that nothing leads to.
+// ownLabels returns a name for the stack of a pod that nothing leads to.
 func ownLabels(p *pod) string {
 	for _, key := range append(slices.Clone(groupKeys), nameKey, "app") {
 		if v := p.Meta.Labels[key]; v != "" {
@@ -150,7 +150,7 @@ func (p *part) has(pods []string) bool {
 	return slices.ContainsFunc(pods, func(name string) bool { return p.pods[name] })
 }
 
-// serves says whether a pod is a part of a stack by itself.
+// serves reports whether a pod is a part of a stack by itself.
 func (c *cluster) serves(name string) bool {
 	p := c.pod(name)
 	role := roleOf(p)
@@ -178,7 +178,7 @@ func (c *cluster) summary() string {
 // maxNamed bounds the names of one kind in an error.
 const maxNamed = 8
 
-// names are the objects of a kind.
+// names returns the objects of a kind.
 func (c *cluster) names(kind string) (names []string) {
 	switch kind {
 	case kindRoute:

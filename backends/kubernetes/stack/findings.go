@@ -9,7 +9,7 @@ import (
 	"sweep.dev/sweep/internal/humanize"
 )
 
-// findings are what to look at before the stack is measured. Each is true of what was
+// findings returns what to look at before the stack is measured. Each is true of what was
 // read, and none is more than a reason to look.
 func findings(s *Stack) (all []string) {
 	add := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
@@ -43,7 +43,7 @@ func notReady(r *Role, add func(string, ...any)) {
 	}
 }
 
-// differences are what the pods of one role do not have in common.
+// differences returns what the pods of one role do not have in common.
 func differences(r *Role) (all []string) {
 	count := func(of func(*Pod) string) int {
 		values := map[string]bool{}
@@ -78,7 +78,7 @@ func mainText(p *Pod, of func(*Container) string) string {
 	return ""
 }
 
-// Line is the whole command line that the manifest gives a container.
+// Line returns the whole command line that the manifest gives a container.
 func (c *Container) Line() []string { return slices.Concat(c.Command, c.Args) }
 
 // restarted says how often the containers of a pod were started again, and why.
@@ -131,7 +131,7 @@ func podNames(r *Role) string {
 	return strings.Join(names, ", ")
 }
 
-// parallel is the tensor parallelism that the arguments of a role name, or 0.
+// parallel returns the tensor parallelism that the arguments of a role name, or 0.
 func parallel(r *Role) int {
 	c := r.Pods[0].Main()
 	if c == nil {

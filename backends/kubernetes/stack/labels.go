@@ -50,7 +50,7 @@ var servingKeys = []string{"llm-d.ai/inference-serving", "llm-d.ai/inferenceServ
 // groupKeys hold together the roles of one stack that no pool selects, the best first.
 var groupKeys = []string{"llm-d.ai/guide", "llm-d.ai/model"}
 
-// roleOf is the role that a pod's labels and containers show, or roleOther.
+// roleOf returns the role that a pod's labels and containers show, or roleOther.
 func roleOf(p *pod) string {
 	labels := p.Meta.Labels
 	for _, key := range roleKeys {
@@ -85,7 +85,7 @@ func roleOf(p *pod) string {
 	return roleOther
 }
 
-// isRouter says whether a pod is an endpoint picker.
+// isRouter reports whether a pod is an endpoint picker.
 func isRouter(p *pod) bool {
 	for _, key := range routerKeys {
 		if p.Meta.Labels[key] != "" {
@@ -96,7 +96,7 @@ func isRouter(p *pod) bool {
 		slices.ContainsFunc(p.Spec.Containers, func(c container) bool { return c.Name == "epp" })
 }
 
-// isServer says whether a pod is a model server: by a label, or because it has a GPU.
+// isServer reports whether a pod is a model server: by a label, or because it has a GPU.
 func isServer(p *pod) bool {
 	for _, key := range servingKeys {
 		if v := p.Meta.Labels[key]; v != "" && v != "false" {
@@ -106,7 +106,7 @@ func isServer(p *pod) bool {
 	return slices.ContainsFunc(p.Spec.Containers, func(c container) bool { return gpus(c) != "" })
 }
 
-// isWorker says whether a pod only helps the first pod of its group.
+// isWorker reports whether a pod only helps the first pod of its group.
 func isWorker(p *pod) bool {
 	i := p.Meta.Labels[workerKey]
 	return i != "" && i != "0"
@@ -133,7 +133,7 @@ func kindOf(p *pod) string {
 // notMain are containers that stand beside the one that does the work.
 var notMain = []string{"routing-proxy", "envoy", "envoy-proxy", "istio-proxy", "agentgateway", "agentgateway-proxy", "linkerd-proxy", "sidecar-frontend"}
 
-// mainOf is the container that does the work of a pod: the one with a GPU, else the
+// mainOf returns the container that does the work of a pod: the one with a GPU, else the
 // first that is not known to stand beside another.
 func mainOf(p *pod) string {
 	for _, c := range p.Spec.Containers {
@@ -149,7 +149,7 @@ func mainOf(p *pod) string {
 	return ""
 }
 
-// gpus are the limits of a container that are accelerators, as "nvidia.com/gpu=1".
+// gpus returns the limits of a container that are accelerators, as "nvidia.com/gpu=1".
 func gpus(c container) string {
 	var list []string
 	for _, resource := range sorted(c.Resources.Limits) {

@@ -15,7 +15,7 @@ var (
 
 const mask = "***"
 
-// masked is a command without the secrets that stand in it: the values of flags and of
+// masked returns a command without the secrets that stand in it: the values of flags and of
 // variables whose names are those of credentials, and passwords in URLs. A reference as
 // $HF_TOKEN is none.
 func masked(args []string) []string {
@@ -37,7 +37,7 @@ func masked(args []string) []string {
 	return out
 }
 
-// hidden is a value that must not be shown, or a reference to one.
+// hidden returns a value that must not be shown, or a reference to one.
 func hidden(value string) string {
 	if strings.HasPrefix(strings.Trim(value, `"'`), "$") || value == "" {
 		return value

@@ -89,7 +89,7 @@ func (p *pool) selector() map[string]string {
 	return old
 }
 
-// picker is the name of the Service of its endpoint picker.
+// picker returns the name of the Service of its endpoint picker.
 func (p *pool) picker() string {
 	if p.Spec.Picker.Name != "" {
 		return p.Spec.Picker.Name
@@ -169,7 +169,7 @@ type ingress struct {
 	} `json:"status"`
 }
 
-// matches says whether labels have all of a selector's. An empty selector, which
+// matches reports whether labels have all of a selector's. An empty selector, which
 // selects nothing in a Service, matches none.
 func matches(selector, labels map[string]string) bool {
 	for key, value := range selector {
@@ -194,5 +194,5 @@ func parseSelector(text string) map[string]string {
 	return labels
 }
 
-// sorted is the keys of a set, in order.
+// sorted returns the keys of a set, in order.
 func sorted[V any](set map[string]V) []string { return slices.Sorted(maps.Keys(set)) }

@@ -13,7 +13,7 @@ var metricsNames = []string{"metrics", "http-metrics", "system", "prometheus", "
 // metricsFlags name the port of the metrics in arguments, the best first.
 var metricsFlags = []string{"metrics-port", "port"}
 
-// MetricsPort is the port of a container that has its metrics, as far as its manifest
+// MetricsPort returns the port of a container that has its metrics, as far as its manifest
 // tells: one that is named for them, else the one that its arguments name, else its
 // first that takes requests. It is 0 if the manifest names none.
 func (c *Container) MetricsPort() int {
@@ -39,7 +39,7 @@ func (c *Container) MetricsPort() int {
 	return 0
 }
 
-// named is the port of a name, 0 if there is none.
+// named returns the port of a name, 0 if there is none.
 func (c *Container) named(name string) int {
 	i := slices.IndexFunc(c.Ports, func(p Port) bool { return strings.EqualFold(p.Name, name) })
 	if i < 0 {
@@ -48,7 +48,7 @@ func (c *Container) named(name string) int {
 	return c.Ports[i].Number
 }
 
-// FlagPort is the port of the metrics of a container that has them with a flag alone: the
+// FlagPort returns the port of the metrics of a container that has them with a flag alone: the
 // value of the flag, which may stand in a file that nobody sees, or else a port that is named
 // for them and is not the one that takes requests. It is 0 if the manifest shows neither.
 func (c *Container) FlagPort(flag string) int {
@@ -63,7 +63,7 @@ func (c *Container) FlagPort(flag string) int {
 	return 0
 }
 
-// numberOf is the value of a flag of a container, in a list of arguments or in a script;
+// numberOf returns the value of a flag of a container, in a list of arguments or in a script;
 // 0 if there is none.
 func (c *Container) numberOf(flag string) int {
 	words := strings.FieldsFunc(strings.Join(c.Line(), " "), func(b rune) bool { return strings.ContainsRune(" =\n\t\"'\\", b) })

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// behind are the pods that an object leads to, and whether there is such an object.
+// behind returns the pods that an object leads to, and whether there is such an object.
 func (c *cluster) behind(kind, name string) (pods []string, there bool) {
 	switch kind {
 	case kindRoute:
@@ -73,7 +73,7 @@ func (r *route) backends() (all []reference) {
 	return all
 }
 
-// services are those that an ingress leads to.
+// services returns those that an ingress leads to.
 func (in *ingress) services() (names []string) {
 	if in.Spec.Default.Service.Name != "" {
 		names = append(names, in.Spec.Default.Service.Name)
@@ -88,7 +88,7 @@ func (in *ingress) services() (names []string) {
 	return names
 }
 
-// selected are the pods that have all of these labels.
+// selected returns the pods that have all of these labels.
 func (c *cluster) selected(selector map[string]string) (names []string) {
 	for i := range c.pods {
 		if matches(selector, c.pods[i].Meta.Labels) {
@@ -171,7 +171,7 @@ func (c *cluster) growRouters(p *part, one *pod) {
 	}
 }
 
-// routed says whether an endpoint picker names the pods of a part.
+// routed reports whether an endpoint picker names the pods of a part.
 func (c *cluster) routed(p *part) bool {
 	for n := range p.pods {
 		if isRouter(c.pod(n)) {
@@ -211,10 +211,10 @@ func (c *cluster) growGateways(p *part) {
 	}
 }
 
-// leadsTo says whether a route leads to a part.
+// leadsTo reports whether a route leads to a part.
 func (c *cluster) leadsTo(p *part, r *route) bool { return p.has(c.behindRoute(r)) }
 
-// flagOf is the value of the first of these flags in the arguments of a pod's
+// flagOf returns the value of the first of these flags in the arguments of a pod's
 // containers, or "".
 func flagOf(p *pod, names ...string) string {
 	for _, c := range p.Spec.Containers {

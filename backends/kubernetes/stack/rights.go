@@ -29,7 +29,7 @@ var rights = []Held{
 	{Right: kubeapi.Right{Verb: "get", Resource: "pods/proxy"}, For: "metrics of pods that cannot be reached directly, in a run"},
 }
 
-// Rights are what the shipped Role grants.
+// Rights returns what the shipped Role grants.
 func Rights() []kubeapi.Right {
 	list := make([]kubeapi.Right, len(rights))
 	for i, r := range rights {
@@ -44,13 +44,13 @@ var role string
 //go:embed role-deploy.yaml
 var deployRole string
 
-// DeployRoleYAML is the Role, as a manifest, with which a run starts servers as pods of
+// DeployRoleYAML returns the Role, as a manifest, with which a run starts servers as pods of
 // this namespace.
 func DeployRoleYAML(namespace string) string {
 	return strings.ReplaceAll(deployRole, "NAMESPACE", namespace)
 }
 
-// RoleYAML is the Role, as a manifest, that a look at a stack in this namespace needs.
+// RoleYAML returns the Role, as a manifest, that a look at a stack in this namespace needs.
 func RoleYAML(namespace string) string { return strings.ReplaceAll(role, "NAMESPACE", namespace) }
 
 // review says which of the rights the user has.

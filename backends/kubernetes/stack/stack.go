@@ -22,7 +22,7 @@ type Stack struct {
 	Rights   []Held   `json:"rights"`
 }
 
-// Pods are those of all roles.
+// Pods returns those of all roles.
 func (s *Stack) Pods() (all []*Pod) {
 	for i := range s.Roles {
 		for j := range s.Roles[i].Pods {
@@ -46,7 +46,7 @@ type Role struct {
 	Pods []Pod  `json:"pods"`
 }
 
-// Ready is how many of its pods are.
+// Ready returns how many of its pods are.
 func (r *Role) Ready() (n int) {
 	for i := range r.Pods {
 		if r.Pods[i].Ready {
@@ -68,7 +68,7 @@ type Pod struct {
 	Containers []Container `json:"containers"`
 }
 
-// Restarts is how often its containers were started again.
+// Restarts returns how often its containers were started again.
 func (p *Pod) Restarts() (n int) {
 	for i := range p.Containers {
 		n += p.Containers[i].Restarts
@@ -76,7 +76,7 @@ func (p *Pod) Restarts() (n int) {
 	return n
 }
 
-// Main is the container that does the role's work, or nil.
+// Main returns the container that does the role's work, or nil.
 func (p *Pod) Main() *Container {
 	for i := range p.Containers {
 		if p.Containers[i].Main {

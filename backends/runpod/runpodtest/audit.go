@@ -52,7 +52,7 @@ type Held struct {
 	Restarts int // of its container by itself
 }
 
-// Overdue is how long the pod was there after it had to be gone, until now.
+// Overdue returns how long the pod was there after it had to be gone, until now.
 func (h Held) Overdue(now time.Time) time.Duration {
 	end := h.Gone
 	if end.IsZero() {
@@ -79,18 +79,18 @@ type Audit struct {
 	MostPods int // at the same time
 }
 
-// Alive are the pods that are still there, stopped ones too.
+// Alive returns the pods that are still there, stopped ones too.
 func (a Audit) Alive() []Held {
 	return slices.DeleteFunc(slices.Clone(a.Pods), func(h Held) bool { return !h.Gone.IsZero() })
 }
 
-// Overdue are the pods that were there longer than they were to be by more than
+// Overdue returns the pods that were there longer than they were to be by more than
 // the slack.
 func (a Audit) Overdue(slack time.Duration) []Held {
 	return slices.DeleteFunc(slices.Clone(a.Pods), func(h Held) bool { return h.Overdue(a.At) <= slack })
 }
 
-// Err is what no run may leave behind: pods that are alive or were overdue by
+// Err returns what no run may leave behind: pods that are alive or were overdue by
 // more than the slack, foreign pods touched, creates without an intent.
 func (a Audit) Err(slack time.Duration) error {
 	var errs []error
@@ -149,7 +149,7 @@ func (e *Emulator) Audit() Audit {
 	return a
 }
 
-// Events are all requests so far, in the order in which they were received.
+// Events returns all requests so far, in the order in which they were received.
 func (e *Emulator) Events() []Event {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -160,7 +160,7 @@ func (e *Emulator) Events() []Event {
 	return all
 }
 
-// expires is when a pod has to be gone.
+// expires returns when a pod has to be gone.
 func (p *pod) expires() time.Time {
 	if n, err := strconv.ParseInt(p.env[backends.MarkExpires], 10, 64); err == nil {
 		return time.Unix(n, 0)

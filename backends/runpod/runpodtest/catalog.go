@@ -54,7 +54,7 @@ func gpuByID(id string) (gpuType, bool) {
 	return gpuTypes[i], true
 }
 
-// offer is what one GPU costs in a cloud, and how many a pod may have.
+// offer returns what one GPU costs in a cloud, and how many a pod may have.
 func (g gpuType) offer(cloud string) (usd float64, most int) {
 	if cloud == "COMMUNITY" {
 		return g.community, g.maxCommunity
@@ -69,7 +69,7 @@ func (g gpuType) manufacturer() string {
 	return "NVIDIA"
 }
 
-// catalogName is what sweep's own catalogue, and so its simulator, calls it;
+// catalogName returns what sweep's own catalogue, and so its simulator, calls it;
 // the nearest in memory if it has no such GPU.
 func (g gpuType) catalogName() string {
 	if name, ok := runpodapi.GPUName(g.id); ok {
@@ -194,7 +194,7 @@ func parseCatalog(c *call) (q catalogQuery, ok bool) {
 	return q, true
 }
 
-// row is a GPU as the catalogue shows it. e.mu is held.
+// row returns a GPU as the catalogue shows it. e.mu is held.
 func (e *Emulator) row(g gpuType, q catalogQuery) map[string]any {
 	row := map[string]any{
 		"id": g.id, "name": g.name, "pool": nil, "manufacturer": g.manufacturer(), "memory": g.memory,

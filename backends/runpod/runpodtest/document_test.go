@@ -150,7 +150,7 @@ func escape(s string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(s, "~", "~0"), "/", "~1")
 }
 
-// template is the path of the document that a request's is of.
+// template returns the path of the document that a request's is of.
 func template(path string) string {
 	path, _, _ = strings.Cut(path, "?")
 	want := strings.Split(path, "/")
@@ -187,7 +187,7 @@ func TestDocument_paths(t *testing.T) {
 	}
 }
 
-// merged is a schema of the document with its allOf made one.
+// merged returns a schema of the document with its allOf made one.
 func (d *document) merged(v any) map[string]any {
 	m, _ := d.resolve(v).(map[string]any)
 	out := map[string]any{"properties": map[string]any{}}
@@ -342,7 +342,7 @@ func TestDocument_query(t *testing.T) {
 	}
 }
 
-// recorded are the payloads that somebody recorded of the live service.
+// recorded returns the payloads that somebody recorded of the live service.
 func recorded(t *testing.T) map[string]json.RawMessage {
 	t.Helper()
 	raw := recordtest.Read(t, "runpod-recorded-payloads.json")

@@ -203,20 +203,20 @@ func (e *Emulator) begin(f func()) bool {
 	return true
 }
 
-// URL is the base of the API, without /v2: what RUNPOD_API_BASE_URL is set to.
+// URL returns the base of the API, without /v2: what RUNPOD_API_BASE_URL is set to.
 func (e *Emulator) URL() string { return e.base }
 
-// Key is the account's key.
+// Key returns the account's key.
 func (e *Emulator) Key() string { return e.opts.Key }
 
-// ProxyURL is the template of the addresses of pods' http ports:
+// ProxyURL returns the template of the addresses of pods' http ports:
 // http://127.0.0.1:PORT/{pod}-{port}. A host name that begins with
 // {pod}-{port}. works too.
 func (e *Emulator) ProxyURL() string { return e.proxied + "/{pod}-{port}" }
 
 func (e *Emulator) now() time.Time { return e.opts.Now() }
 
-// letters are n random letters and digits. e.mu is held, or e is not shared yet.
+// letters returns n random letters and digits. e.mu is held, or e is not shared yet.
 func (e *Emulator) letters(n int) string {
 	const of = "abcdefghijklmnopqrstuvwxyz0123456789"
 	b := make([]byte, n)
@@ -241,7 +241,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// DefaultImages are those of vLLM, SGLang and TensorRT-LLM, played by sweep's
+// DefaultImages returns those of vLLM, SGLang and TensorRT-LLM, played by sweep's
 // simulated engine, and runpod's own images, which do nothing.
 func DefaultImages(sweep, simArgs []string) []podtest.Image {
 	serve := func(engine string) string {
@@ -268,7 +268,7 @@ shift 2
 	}
 }
 
-// image is what a reference runs; false if no registry has it.
+// image returns what a reference runs; false if no registry has it.
 func (e *Emulator) image(ref string) (podtest.Image, bool) {
 	i, ok := podtest.Find(e.images, ref)
 	if !ok {

@@ -187,7 +187,7 @@ func (e *Emulator) arm(f Fault) {
 	e.faults = append(e.faults, &f)
 }
 
-// fire says whether a fault happens now, which uses it up by one, and its value.
+// fire reports whether a fault happens now, which uses it up by one, and its value.
 // e.mu is held.
 func (e *Emulator) fire(name string) (value string, ok bool) {
 	for _, f := range e.faults {

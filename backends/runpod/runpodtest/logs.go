@@ -23,7 +23,7 @@ type entry struct {
 	seq    uint64
 }
 
-// String is the entry as an event of the stream.
+// String returns the entry as an event of the stream.
 func (e entry) String() string {
 	var data strings.Builder
 	enc := json.NewEncoder(&data) // ends with a line break
@@ -64,7 +64,7 @@ func (l *podLog) add(source, format string, args ...any) {
 	l.more = make(chan struct{})
 }
 
-// after are the lines that come after seq, and what is closed when there are more.
+// after returns the lines that come after seq, and what is closed when there are more.
 func (l *podLog) after(seq uint64) ([]entry, <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -190,7 +190,7 @@ func (e *Emulator) podLogs(c *call) {
 	}
 }
 
-// only are the new lines of the source that was asked for.
+// only returns the new lines of the source that was asked for.
 func (c cursor) only(lines []entry) []entry {
 	c.resume, c.behind, c.since = true, 0, time.Time{}
 	return c.first(lines)

@@ -132,7 +132,7 @@ func askAs(t *testing.T, e *Emulator, key string, want int, method, path string,
 	return got
 }
 
-// request is a create of a pod that runs a script.
+// request returns a create of a pod that runs a script.
 func request(name, script string) map[string]any {
 	return map[string]any{
 		"name": name, "image": "test/sh:1", "args": podtest.Quote(script), "disk": 30,
@@ -162,7 +162,7 @@ func look(t *testing.T, e *Emulator, id string) map[string]any {
 	return got.body
 }
 
-// names are what a list has.
+// names returns what a list has.
 func names(t *testing.T, e *Emulator) []string {
 	t.Helper()
 	found := []string{}
@@ -198,7 +198,7 @@ func running(t *testing.T, e *Emulator, id string) map[string]any {
 	return p
 }
 
-// port is the public port of a private one.
+// port returns the public port of a private one.
 func port(t *testing.T, p map[string]any, private float64, kind string) int {
 	t.Helper()
 	for _, x := range p["runtime"].(map[string]any)["ports"].([]any) {
@@ -210,7 +210,7 @@ func port(t *testing.T, p map[string]any, private float64, kind string) int {
 	return 0
 }
 
-// lines are the lines of a pod's log so far.
+// lines returns the lines of a pod's log so far.
 func lines(e *Emulator, id, source string) []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()

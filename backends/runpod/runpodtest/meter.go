@@ -38,7 +38,7 @@ func (m *meter) set(now time.Time, gpu, disk float64) {
 	}
 }
 
-// cost is the bill for what lies between two times; rate are billed seconds for
+// cost returns the bill for what lies between two times; rate are billed seconds for
 // each second of the clock.
 func (m *meter) cost(from, to, now time.Time, rate float64) (gpu, disk float64) {
 	for _, s := range m.spans {
@@ -62,7 +62,7 @@ func (m *meter) cost(from, to, now time.Time, rate float64) (gpu, disk float64) 
 	return gpu, disk
 }
 
-// diskHour is what a pod's disks cost in an hour.
+// diskHour returns what a pod's disks cost in an hour.
 func (p *pod) diskHour(stopped bool) float64 {
 	volume := 0.0
 	if p.mounts.Persistent != nil {
@@ -80,7 +80,7 @@ type billingQuery struct {
 	size     string
 }
 
-// floor is the boundary at or before t.
+// floor returns the boundary at or before t.
 func floor(t time.Time, size string) time.Time {
 	t = t.UTC()
 	day := time.Date(t.Year(), t.Month(), t.Day(), 0, 0, 0, 0, time.UTC)
@@ -204,7 +204,7 @@ func (e *Emulator) podBilling(c *call) {
 	}})
 }
 
-// amounts is a line of the whole account's bill, of which only pods are here.
+// amounts returns a line of the whole account's bill, of which only pods are here.
 func amounts(gpu, disk float64) map[string]any {
 	m := map[string]any{"totalAmount": gpu + disk, "podGpuAmount": gpu, "podDiskAmount": disk}
 	for _, none := range []string{

@@ -82,7 +82,7 @@ func (e *Emulator) troubles() (t trouble) {
 
 func (p *pod) host() string { return p.id + "-" + p.machine }
 
-// holdsGPU says whether its GPUs are taken.
+// holdsGPU reports whether its GPUs are taken.
 func (p *pod) holdsGPU() bool {
 	return p.ended.IsZero() && p.status != "EXITED" && p.status != "TERMINATED"
 }
@@ -99,7 +99,7 @@ func (p *pod) actions() []string {
 	return []string{"stop", "terminate"}
 }
 
-// view is the pod as the API shows it.
+// view returns the pod as the API shows it.
 func (p *pod) view() map[string]any {
 	v := map[string]any{
 		"id": p.id, "name": p.name, "status": p.status, "actions": p.actions(),

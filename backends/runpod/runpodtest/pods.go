@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// seen is the pod that a request names and may look at; it has answered if
+// seen returns the pod that a request names and may look at; it has answered if
 // there is none.
 func (e *Emulator) seen(c *call) (*pod, bool) {
 	e.mu.Lock()
@@ -30,7 +30,7 @@ func (e *Emulator) seen(c *call) (*pod, bool) {
 	return nil, false
 }
 
-// find is the pod of an id that is not gone, or nil. e.mu is held.
+// find returns the pod of an id that is not gone, or nil. e.mu is held.
 func (e *Emulator) find(id string) *pod {
 	i := slices.IndexFunc(e.pods, func(p *pod) bool { return p.id == id && p.ended.IsZero() })
 	if i < 0 {
@@ -91,7 +91,7 @@ func (e *Emulator) deletePod(c *call) {
 	c.w.WriteHeader(http.StatusNoContent)
 }
 
-// mayEnd is the pod that a request may end; it has answered if there is none.
+// mayEnd returns the pod that a request may end; it has answered if there is none.
 func (e *Emulator) mayEnd(c *call) (*pod, bool) {
 	e.mu.Lock()
 	p := e.find(c.id)

@@ -27,7 +27,7 @@ other images. It prints a line for each request, and the bill at its end.
 Flags:
 `
 
-// Main is the emulator as a program: it serves until ctx is done, ends its pods and
+// Main returns the emulator as a program: it serves until ctx is done, ends its pods and
 // returns the exit code. Pods start this executable with sim as its first argument,
 // which has to play the simulated engine.
 func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {

@@ -238,7 +238,7 @@ var (
 	cudaPattern  = regexp.MustCompile(`^\d+(\.\d+)?$`)
 )
 
-// rules are what the service checks beyond the schema; the first one that is
+// rules returns what the service checks beyond the schema; the first one that is
 // broken, or "".
 func (q *podRequest) rules(create bool) string {
 	http := 0
@@ -274,7 +274,7 @@ func (q *podRequest) rules(create bool) string {
 	return ""
 }
 
-// privatePorts are the declared ports of one protocol, in order.
+// privatePorts returns the declared ports of one protocol, in order.
 func privatePorts(ports []string, protocol string) []int {
 	var found []int
 	for _, p := range ports {

@@ -113,7 +113,7 @@ func askEngine(ctx context.Context, port int, query url.Values) (string, bool) {
 	return string(b), err == nil && resp.StatusCode == http.StatusOK
 }
 
-// idleGPU is the table of GPUs that do nothing, or the first field that it does
+// idleGPU returns the table of GPUs that do nothing, or the first field that it does
 // not have.
 func idleGPU(g gpuType, count int, fields, format string) (table, unknown string) {
 	mib, watts := int64(g.memory)<<10, 300.0

@@ -98,7 +98,7 @@ func (s *Server) Run(t testing.TB) {
 	}
 }
 
-// Addr is host:port.
+// Addr returns host:port.
 func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.Port)) }
 
 // Stop ends the server, not its connections: each has a process of its own.
@@ -173,5 +173,5 @@ func freePort(t testing.TB) int {
 	return port
 }
 
-// PID is that of the listening sshd. It panics if the server has no sshd.
+// PID returns that of the listening sshd. It panics if the server has no sshd.
 func (s *Server) PID() int { return s.sshd.Process.Pid }

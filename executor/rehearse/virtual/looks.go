@@ -74,7 +74,7 @@ func (l *looks) step(s core.Stats, d time.Duration) {
 	l.last = s
 }
 
-// Looks are those of the last load.
+// Looks returns those of the last load.
 func (s *Session) Looks() Looks {
 	l, now := &s.looks, s.engine.Stats()
 	out := Looks{

@@ -50,10 +50,10 @@ type Session struct {
 // New starts a server, at the time 0.
 func New(s Server) *Session { return &Session{server: s, engine: core.New(s.Engine)} }
 
-// Now is the virtual time.
+// Now returns the virtual time.
 func (s *Session) Now() time.Duration { return s.now }
 
-// Work is how many tokens the engine has computed.
+// Work returns how many tokens the engine has computed.
 func (s *Session) Work() int { return s.work }
 
 // Send sends what a source says, and gives each request as it ends to yield, until yield
@@ -103,7 +103,7 @@ func (d *driver) next(slot int, from time.Duration, prev *result.Request) {
 	}
 }
 
-// room says whether one more request may be in flight.
+// room reports whether one more request may be in flight.
 func (d *driver) room() bool { return d.loop.MaxInFlight == 0 || len(d.flying) < d.loop.MaxInFlight }
 
 func (d *driver) run(ctx context.Context, yield func(*result.Request) bool) error {
@@ -188,7 +188,7 @@ func (d *driver) giveUp(yield func(*result.Request) bool) bool {
 	return true
 }
 
-// since are the requests of a list that were sent so long ago and have not ended, and the
+// since returns the requests of a list that were sent so long ago and have not ended, and the
 // rest of the list.
 func (d *driver) since(list []*flight, after func(*flight) time.Duration) (late, rest []*flight) {
 	for i, f := range list {

@@ -30,7 +30,7 @@ func engine(t *testing.T, change func(*core.Options)) core.Config {
 	return *cfg
 }
 
-// rate is an open loop of so many requests a second.
+// rate returns an open loop of so many requests a second.
 func rate(perSecond float64, n int) source.Config {
 	return source.Config{
 		Seed: 1, Cell: "c", Requests: n, MaxTokens: 32, Pace: arrivals.Steady(perSecond, arrivals.Process{Kind: arrivals.Constant}),

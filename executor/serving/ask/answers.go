@@ -26,7 +26,7 @@ func (e *Status) Error() string { return e.text }
 // Body returns the whole answer, without secrets.
 func (e *Status) Body() string { return e.body }
 
-// IsModel says whether the server does not have the model: with 404, as if it did
+// IsModel reports whether the server does not have the model: with 404, as if it did
 // not have the path.
 func (e *Status) IsModel() bool {
 	return e.Code == http.StatusNotFound && strings.Contains(strings.ToLower(e.body), "model")
@@ -91,7 +91,7 @@ func refusalOf(s *Status, because func(class, hint string) *backends.Failure) *b
 	return nil
 }
 
-// isTLS says whether a handshake failed for a reason that lasts. A connection that
+// isTLS reports whether a handshake failed for a reason that lasts. A connection that
 // breaks during the handshake is no such reason.
 func isTLS(err error) bool {
 	var (

@@ -56,7 +56,7 @@ func New(h host.Host, auth func(http.Header), mask secret.Mask, sent func(path s
 // Close gives back the connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Get is the answer to a GET.
+// Get returns the answer to a GET.
 func (c *Client) Get(ctx context.Context, path string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
@@ -117,7 +117,7 @@ func (c *Client) Stream(ctx context.Context, path string, body any) (first []byt
 	return firstChoice(seen.Bytes()), uncounted, nil
 }
 
-// firstChoice is the data of a stream's first event with a choice, or {}.
+// firstChoice returns the data of a stream's first event with a choice, or {}.
 func firstChoice(stream []byte) []byte {
 	var p sse.Parser
 	var ev sse.Event
@@ -225,7 +225,7 @@ func (c *Client) Served(ctx context.Context, path string) []string {
 	return ids
 }
 
-// Models are the ids in a list of models: that of OpenAI, an array of such models or of names,
+// Models returns the ids in a list of models: that of OpenAI, an array of such models or of names,
 // or that of Ollama.
 func Models(body []byte) ([]string, error) {
 	var list struct{ Data, Models []listed }

@@ -74,7 +74,7 @@ func TestLasting(t *testing.T) {
 	}
 }
 
-// speaks is the address of a server that sends text on each connection and closes it.
+// speaks returns the address of a server that sends text on each connection and closes it.
 func speaks(t *testing.T, text string) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -177,7 +177,7 @@ func (b *Budget) Spending(now time.Time) event.Spending {
 	return s
 }
 
-// affords says whether the run may cost usdPerHour more: its cost so far, with that
+// affords reports whether the run may cost usdPerHour more: its cost so far, with that
 // of all pods that are billed or intended while they are given back and for one
 // poll, stays within the budget. b.mu is held.
 func (b *Budget) affords(now time.Time, usdPerHour float64) error {

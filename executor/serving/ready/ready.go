@@ -93,7 +93,7 @@ func (c *Check) Server(ctx context.Context, dep backends.Deployment, roles []bac
 	}
 }
 
-// readyLine says whether the ready line stands in the entry role's log. A server
+// readyLine reports whether the ready line stands in the entry role's log. A server
 // that somebody else started has none that we could read.
 func (c *Check) readyLine(roles []backends.Role) func() error {
 	for _, r := range roles {

@@ -91,7 +91,7 @@ func newAwaitedLine(path, expr string) *awaitedLine {
 	return l
 }
 
-// seen is nil once the line has been written.
+// seen returns nil once the line has been written.
 func (l *awaitedLine) seen() error {
 	if l.line.Found || l.err != nil {
 		return l.err

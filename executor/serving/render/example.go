@@ -18,7 +18,7 @@ type Command struct {
 	Env  map[string]string // of the profile and the plan; secrets stay references
 }
 
-// Commands are how the roles of a deployment would be started on this machine,
+// Commands returns how the roles of a deployment would be started on this machine,
 // each on its engine's own ports.
 func Commands(p *plan.Plan, d plan.Deployment, w With) ([]Command, error) {
 	spec, err := Spec(p, d, w)

@@ -11,7 +11,7 @@ import (
 	"sweep.dev/sweep/plan/plantest"
 )
 
-// rolesPlan is a plan whose engine has three roles.
+// rolesPlan returns a plan whose engine has three roles.
 func rolesPlan(t *testing.T, lines ...string) *plan.Plan {
 	return plantest.Parse(t, append([]string{
 		`matrix: {engine: dynamo-disagg, roles.decode.replicas: [2], concurrency: [1]}`,

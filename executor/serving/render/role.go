@@ -30,7 +30,7 @@ func newRenderer(p *engine.Profile, role string, s plan.Server, seed uint64, swe
 	return &renderer{profile: p, of: p.Role(role), own: own, server: s, seed: seed, sweep: sweep}
 }
 
-// role is what a backend needs to know of it. Its ports are the backend's to
+// role returns what a backend needs to know of it. Its ports are the backend's to
 // choose.
 func (r *renderer) role() (backends.Role, error) {
 	env := reveal(r.server.Env)
@@ -89,7 +89,7 @@ func (r *renderer) role() (backends.Role, error) {
 	return out, nil
 }
 
-// argv is the command line of one replica.
+// argv returns the command line of one replica.
 func (r *renderer) argv(a backends.Address) ([]string, error) {
 	command := r.server.CommandOf(r.profile, r.of.Name)
 	argv, err := r.profile.Argv(r.of.Name, r.vars(a), r.args(), command)
@@ -130,7 +130,7 @@ func (r *renderer) withOwnFlags(argv, command []string) ([]string, error) {
 	return append(argv, flags[1:]...), nil
 }
 
-// extra is what a replica gets beside its command line.
+// extra returns what a replica gets beside its command line.
 func (r *renderer) extra(a backends.Address) (backends.Extra, error) {
 	env, files, err := r.profile.Extra(r.of.Name, r.vars(a), r.args())
 	if err != nil {
@@ -139,10 +139,10 @@ func (r *renderer) extra(a backends.Address) (backends.Extra, error) {
 	return backends.Extra{Env: env, Files: files}, nil
 }
 
-// args are the plan's arguments of the engine with the role's own over them.
+// args returns the plan's arguments of the engine with the role's own over them.
 func (r *renderer) args() []engine.Arg { return r.server.ArgsOf(r.profile, r.of.Name) }
 
-// argsOfRole are the arguments that reach this role: a frontend's and a router's
+// argsOfRole returns the arguments that reach this role: a frontend's and a router's
 // are no flags of the engine.
 func (r *renderer) argsOfRole() []engine.Arg {
 	if !r.of.Computes() {

@@ -52,7 +52,7 @@ func Spec(p *plan.Plan, d plan.Deployment, w With) (backends.Spec, error) {
 	return spec, nil
 }
 
-// clientsOf are the clients that the loads of a deployment want where its servers run.
+// clientsOf returns the clients that the loads of a deployment want where its servers run.
 func clientsOf(d plan.Deployment) (want backends.ClientsWant) {
 	for _, cell := range d.Cells {
 		c := cell.Load.Clients
@@ -67,7 +67,7 @@ func clientsOf(d plan.Deployment) (want backends.ClientsWant) {
 	return want
 }
 
-// inImage is the profile's own command line of a role as its image wants it.
+// inImage returns the profile's own command line of a role as its image wants it.
 func inImage(r backends.Role) func(backends.Address) ([]string, error) {
 	return func(a backends.Address) ([]string, error) {
 		argv, err := r.Argv(a)
@@ -75,7 +75,7 @@ func inImage(r backends.Role) func(backends.Address) ([]string, error) {
 	}
 }
 
-// kindOf is what a backend knows an engine as: a profile of one's own is what it
+// kindOf returns what a backend knows an engine as: a profile of one's own is what it
 // is like.
 func kindOf(p *engine.Profile) string {
 	if _, ok := engine.Lookup(p.Name); !ok && p.Like != "" {

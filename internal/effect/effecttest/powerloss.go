@@ -81,7 +81,7 @@ func (t Tree) Write(dst string) error {
 	return nil
 }
 
-// Sum is equal for equal trees.
+// Sum returns a digest that is equal for equal trees.
 func (t Tree) Sum() [sha256.Size]byte {
 	h := sha256.New()
 	for _, path := range slices.Sorted(maps.Keys(t)) {

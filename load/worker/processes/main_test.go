@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// command is this test as a client.
+// command returns this test as a client.
 func command() *exec.Cmd {
 	return &exec.Cmd{Path: os.Args[0], Args: os.Args[:1], Env: []string{clientEnv + "=1"}}
 }

@@ -93,7 +93,7 @@ func killCoordinator(t *testing.T, stopped bool) (pids []int) {
 	return pids
 }
 
-// readProc is a file that the kernel has of a process.
+// readProc returns a file that the kernel has of a process.
 func readProc(pid int, file string) (string, error) {
 	b, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), file))
 	return string(b), err

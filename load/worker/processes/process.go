@@ -137,7 +137,7 @@ func (c *process) how() string {
 	return text
 }
 
-// Addresses are where they listen, in the order of their numbers.
+// Addresses returns where they listen, in the order of their numbers.
 func (p *Clients) Addresses() []worker.Address {
 	all := make([]worker.Address, len(p.all))
 	for i, c := range p.all {
@@ -146,7 +146,7 @@ func (p *Clients) Addresses() []worker.Address {
 	return all
 }
 
-// PIDs are the numbers of the processes, in the same order.
+// PIDs returns the numbers of the processes, in the same order.
 func (p *Clients) PIDs() []int {
 	all := make([]int, len(p.all))
 	for i, c := range p.all {

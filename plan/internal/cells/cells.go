@@ -70,7 +70,7 @@ func (x *Expander) Expand() (cells []plan.Cell, ok bool) {
 	return x.cells, true
 }
 
-// dimensions are the axes in the file's order, each zip at the place of its
+// dimensions returns the axes in the file's order, each zip at the place of its
 // first axis.
 func dimensions(m plan.Matrix) []dimension {
 	group := make(map[string]int)
@@ -93,7 +93,7 @@ func dimensions(m plan.Matrix) []dimension {
 	return dims
 }
 
-// count is the size of the product; it stops at the largest integer.
+// count returns the size of the product; it stops at the largest integer.
 func count(dims []dimension) int {
 	n := 1
 	for _, d := range dims {
@@ -191,7 +191,7 @@ func (x *Expander) cell(settings []plan.Setting) {
 	x.cells = append(x.cells, c)
 }
 
-// load is the plan's load with the cell's values filled in.
+// load returns the plan's load with the cell's values filled in.
 func (x *Expander) load(settings []plan.Setting, engine string) plan.Load {
 	d := axes.Draft{Load: x.Plan.Load}
 	for i, s := range settings {
@@ -280,7 +280,7 @@ func (x *Expander) newServer(settings []plan.Setting) plan.Server {
 	return out
 }
 
-// over is a role of the plan with the axes of one cell.
+// over returns a role of the plan with the axes of one cell.
 func over(r, axes plan.Role) plan.Role {
 	r.Replicas = cmp.Or(axes.Replicas, r.Replicas)
 	args := maps.Clone(r.Args)

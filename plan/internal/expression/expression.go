@@ -57,7 +57,7 @@ type Expression struct {
 	parts   []Part
 }
 
-// Parts are what it joins by and at its top: it holds if all of them do. An expression
+// Parts returns what it joins by and at its top: it holds if all of them do. An expression
 // that joins nothing is one part. What does not change it, as true beside and, is no part.
 func (e *Expression) Parts() []Part { return e.parts }
 

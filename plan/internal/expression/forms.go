@@ -10,7 +10,7 @@ import (
 // A Form is a part of the language of expressions, for people.
 type Form struct{ Form, Doc, Example string }
 
-// Forms are what an expression may be made of, each with an example over columns of the
+// Forms returns what an expression may be made of, each with an example over columns of the
 // cells table that compiles.
 func Forms() []Form {
 	return []Form{
@@ -24,7 +24,7 @@ func Forms() []Form {
 	}
 }
 
-// Units are the units that a number may carry, by kind, the smallest first.
+// Units returns the units that a number may carry, by kind, the smallest first.
 func Units() [][]string {
 	byKind := map[string][]string{}
 	for _, name := range slices.Sorted(maps.Keys(measures)) {

@@ -20,7 +20,7 @@ type Part struct {
 	Any []Part
 }
 
-// parts are those of a tree whose numbers are in the units of their names, or whole
+// parts returns those of a tree whose numbers are in the units of their names, or whole
 // alone where it joins nothing.
 func parts(whole *Expression, tree ast.Node, env Env, options []expr.Option) []Part {
 	joined := operands(tree, true, "and", "&&")
@@ -56,7 +56,7 @@ func part(node ast.Node, env Env, options []expr.Option) (Part, bool) {
 	return Part{Expression: Expression{Reads: named.reads, text: text, program: program}, Text: text}, true
 }
 
-// either are the sides of an or, each of which is a comparison; else nil.
+// either returns the sides of an or, each of which is a comparison; else nil.
 func either(sides []ast.Node, env Env, options []expr.Option) []Part {
 	list := make([]Part, len(sides))
 	for i, node := range sides {
@@ -69,7 +69,7 @@ func either(sides []ast.Node, env Env, options []expr.Option) []Part {
 	return list
 }
 
-// operands are what a tree joins by an operator, without constants that do not change
+// operands returns what a tree joins by an operator, without constants that do not change
 // it: true beside and, false beside or. One is left at the least.
 func operands(node ast.Node, neutral bool, names ...string) []ast.Node {
 	n, ok := node.(*ast.BinaryNode)
@@ -87,7 +87,7 @@ func operands(node ast.Node, neutral bool, names ...string) []ast.Node {
 	return rest
 }
 
-// truth is the value of a node without names that is true or false.
+// truth returns the value of a node without names that is true or false.
 func truth(node ast.Node) (value, ok bool) {
 	if reads(node) {
 		return false, false
@@ -129,7 +129,7 @@ func (p *Part) compare(node ast.Node, env Env) {
 	}
 }
 
-// constant is the value of a node without names.
+// constant returns the value of a node without names.
 func constant(node ast.Node) (float64, bool) {
 	program, err := expr.Compile(node.String(), expr.AsFloat64())
 	if err != nil {

@@ -39,7 +39,7 @@ var measures = map[string]measure{
 	"USD": {"money", 1}, "USD/h": {"price", 1}, "MHz": {"clock", 1}, "GHz": {"clock", 1e3},
 }
 
-// in is x of unit u as a number of unit of; ok is false if they do not fit.
+// in returns x of unit u as a number of unit of; ok is false if they do not fit.
 func in(x float64, u, of string) (_ float64, ok bool) {
 	m, known := measures[u]
 	target, measured := measures[of]
@@ -52,7 +52,7 @@ func in(x float64, u, of string) (_ float64, ok bool) {
 	return x * m.size / target.size, m.kind == target.kind
 }
 
-// fitting are the units that a number beside a column of unit of may carry.
+// fitting returns the units that a number beside a column of unit of may carry.
 func fitting(of string) []string {
 	var names []string
 	for name := range measures {

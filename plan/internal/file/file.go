@@ -18,16 +18,16 @@ type File struct {
 	Mistyped map[string]bool
 }
 
-// Path is keys as a list.
+// Path returns keys as a list.
 func Path(keys ...string) []string { return keys }
 
-// Has says whether the file sets a key.
+// Has reports whether the file sets a key.
 func (f *File) Has(keys ...string) bool {
 	_, ok := f.Root.At(keys...)
 	return ok
 }
 
-// At is the node at keys, or the nearest one above it that there is.
+// At returns the node at keys, or the nearest one above it that there is.
 func (f *File) At(keys ...string) *syntax.Node {
 	n, _ := f.Root.At(keys...)
 	if n == f.Root && len(n.Entries) > 0 {
@@ -37,7 +37,7 @@ func (f *File) At(keys ...string) *syntax.Node {
 	return n
 }
 
-// Key is the key of a section, for what is wrong with the section as a whole.
+// Key returns the key of a section, for what is wrong with the section as a whole.
 func (f *File) Key(keys ...string) *syntax.Node {
 	parent, ok := f.Root.At(keys[:len(keys)-1]...)
 	if !ok || parent.Get(keys[len(keys)-1]) == nil {
@@ -46,7 +46,7 @@ func (f *File) Key(keys ...string) *syntax.Node {
 	return parent.Key(keys[len(keys)-1])
 }
 
-// Values are the values of an axis in the matrix and in its include.
+// Values returns the values of an axis in the matrix and in its include.
 func (f *File) Values(axis string) []*syntax.Node {
 	n := f.Root.Get("matrix").Get(axis)
 	var out []*syntax.Node
@@ -65,7 +65,7 @@ func (f *File) Values(axis string) []*syntax.Node {
 	return out
 }
 
-// Included are the cells of matrix.include.
+// Included returns the cells of matrix.include.
 func (f *File) Included() []*syntax.Node {
 	n := f.Root.Get("matrix").Get("include")
 	if n == nil || n.Kind != syntax.List {
@@ -74,7 +74,7 @@ func (f *File) Included() []*syntax.Node {
 	return slices.DeleteFunc(slices.Clone(n.Items), func(n *syntax.Node) bool { return n.Kind != syntax.Map })
 }
 
-// Objective is where the expression of an objective stands; nil for none.
+// Objective returns where the expression of an objective stands; nil for none.
 func (f *File) Objective(name string) *syntax.Node {
 	n := f.Root.Get("slo").Get(name)
 	if n == nil {
@@ -104,7 +104,7 @@ func (f *File) Conflict(hint string, keys []string, format string, args ...any) 
 	f.Report.Node(f.Key(keys...), "conflict", format, args...).Hint = hint
 }
 
-// Texts are the entries of a list of texts; what else stands there was reported.
+// Texts returns the entries of a list of texts; what else stands there was reported.
 func Texts(n *syntax.Node) []*syntax.Node {
 	if n == nil || n.Kind != syntax.List {
 		return nil
@@ -112,7 +112,7 @@ func Texts(n *syntax.Node) []*syntax.Node {
 	return slices.DeleteFunc(slices.Clone(n.Items), func(n *syntax.Node) bool { return n.Kind != syntax.String || n.Text == "" })
 }
 
-// Entries are those of a mapping; nil if n is none.
+// Entries returns those of a mapping; nil if n is none.
 func Entries(n *syntax.Node) []syntax.Entry {
 	if n == nil || n.Kind != syntax.Map {
 		return nil

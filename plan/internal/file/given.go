@@ -10,18 +10,18 @@ import (
 
 // A load axis has its value in the matrix, or at a key of the load.
 
-// Given says whether the file gives a load axis a value, here or there.
+// Given reports whether the file gives a load axis a value, here or there.
 func (f *File) Given(axis string) bool {
 	return f.Has("matrix", axis) || f.Has(axes.Path(axis)...)
 }
 
-// Meant says whether another word was most likely meant to give a load axis a
+// Meant reports whether another word was most likely meant to give a load axis a
 // value.
 func (f *File) Meant(axis string) bool {
 	return f.Mistyped["matrix."+axis] || f.Mistyped[strings.Join(axes.Path(axis), ".")]
 }
 
-// PatternAt is where the key of a pattern is given, or would be.
+// PatternAt returns where the key of a pattern is given, or would be.
 func (f *File) PatternAt(key string) []string {
 	switch {
 	case !slices.Contains(axes.Amounts(), key):
@@ -36,7 +36,7 @@ func (f *File) PatternAt(key string) []string {
 // not tell.
 func (f *File) Closed() bool { return f.goesBy(false) }
 
-// Open is the other of Closed.
+// Open reports the other of Closed.
 func (f *File) Open() bool { return !f.Closed() && f.goesBy(true) }
 
 func (f *File) goesBy(open bool) bool {

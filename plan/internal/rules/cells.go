@@ -68,7 +68,7 @@ func (c *Checked) wrongSizes(profile *engine.Profile, key string, n plan.GPUCoun
 	}
 }
 
-// argNode is where the plan gives an argument to a role of an engine, else where
+// argNode returns where the plan gives an argument to a role of an engine, else where
 // it gives a command, else the engine's own place.
 func (c *Checked) argNode(profile *engine.Profile, key, role, arg string) *syntax.Node {
 	for _, at := range [][]string{{"engines", key, "roles", role, "args"}, {"engines", key, "args"}} {

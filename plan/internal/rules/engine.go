@@ -14,10 +14,10 @@ import (
 	"sweep.dev/sweep/plan/internal/strict"
 )
 
-// engineKeys are the names of the plan's engines, sorted.
+// engineKeys returns the names of the plan's engines, sorted.
 func (c *Checked) engineKeys() []string { return slices.Sorted(maps.Keys(c.Plan.Engines)) }
 
-// profileKeys are the names of the engines that have a profile, sorted.
+// profileKeys returns the names of the engines that have a profile, sorted.
 func (c *Checked) profileKeys() []string { return slices.Sorted(maps.Keys(c.Profiles)) }
 
 func (c *Checked) engine() {
@@ -225,7 +225,7 @@ func (c *Checked) argValue(n *syntax.Node, name string, profiles ...*engine.Prof
 	d.Hint = "write " + strconv.FormatFloat(share/100, 'g', 6, 64)
 }
 
-// numbered says whether two names differ in digits alone: no slip.
+// numbered reports whether two names differ in digits alone: no slip.
 func numbered(a, b string) bool {
 	strip := func(s string) string { return strings.Trim(s, "0123456789") }
 	return strip(a) == strip(b)

@@ -119,7 +119,7 @@ func (c *Checked) noEffect() {
 	}
 }
 
-// filledIn is a text with the plan's values in the place of paths in braces.
+// filledIn returns a text with the plan's values in the place of paths in braces.
 func (c *Checked) filledIn(text string) string {
 	metric, repeated := "", ""
 	if u := c.Plan.Load.Until; u != nil {
@@ -156,7 +156,7 @@ func untilUnstreamed(c *Checked) bool {
 	return u != nil && neverStreamed(c, u.Metric)
 }
 
-// neverStreamed is that a metric of answers in parts is asked for of answers in one.
+// neverStreamed reports whether a metric of answers in parts is asked for of answers in one.
 func neverStreamed(c *Checked, metric string) bool {
 	return unstreamed(c) && ofStream.MatchString(metric)
 }
@@ -174,7 +174,7 @@ func synthetic(c *Checked) bool { return c.Plan.Load.Prompts.Kind == plan.Prompt
 
 func lengthsOfTrace(c *Checked) bool { return synthetic(c) && c.Plan.Load.Trace.Lengths() }
 
-// drawnFrom is that the lengths of made-up prompts are drawn from one of the
+// drawnFrom returns a check of whether the lengths of made-up prompts are drawn from one of the
 // distributions.
 func drawnFrom(distributions ...string) func(*Checked) bool {
 	return func(c *Checked) bool {

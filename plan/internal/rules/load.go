@@ -32,7 +32,7 @@ func (c *Checked) loop() {
 	}
 }
 
-// listed is names in a sentence: a, b and c.
+// listed returns names in a sentence: a, b and c.
 func listed(names []string, last string) string {
 	if n := len(names) - 1; n > 0 {
 		return strings.Join(names[:n], ", ") + " " + last + " " + names[n]
@@ -143,7 +143,7 @@ func (c *Checked) stop() {
 	c.Ignored("there is no axis "+strings.Join(axes.Amounts(), " or ")+" with several values", "", "load", "stop", "skip_higher")
 }
 
-// lengthsBrought says whether a trace or pairs say how long each prompt and its
+// lengthsBrought reports whether a trace or pairs say how long each prompt and its
 // answer are; known is false if the plan does not tell yet.
 func (c *Checked) lengthsBrought() (brought, known bool) {
 	t := c.Plan.Load.Trace

@@ -20,7 +20,7 @@ var OfLoads = []Rule{
 	{"objective-loads", "An objective is for loads that there are.", (*Checked).objectiveLoads},
 }
 
-// named are the entries of loads by their names, and the names in their order.
+// named returns the entries of loads by their names, and the names in their order.
 func (c *Checked) named() (items map[string]*syntax.Node, names []string) {
 	items = make(map[string]*syntax.Node)
 	for _, l := range c.Plan.Loads {
@@ -34,7 +34,7 @@ func (c *Checked) named() (items map[string]*syntax.Node, names []string) {
 	return items, names
 }
 
-// amounts are the amounts of load that the matrix has.
+// amounts returns the amounts of load that the matrix has.
 func (c *Checked) amounts() []string {
 	return slices.DeleteFunc(axes.Amounts(), func(axis string) bool { return !c.Has("matrix", axis) })
 }

@@ -88,7 +88,7 @@ func (c *Checked) prices() {
 	}
 }
 
-// priced are the GPUs that a file gives a price; those without one are reported.
+// priced returns the GPUs that a file gives a price; those without one are reported.
 func (c *Checked) priced(root *syntax.Node) []syntax.Entry {
 	list := file.Entries(root.Get("prices"))
 	for _, e := range list {

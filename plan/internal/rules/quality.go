@@ -66,7 +66,7 @@ func (c *Checked) lmEval(n *syntax.Node) {
 	}
 }
 
-// lmFiles are the entries of quality.lm_eval.files; nil if they were not all read.
+// lmFiles returns the entries of quality.lm_eval.files; nil if they were not all read.
 func (c *Checked) lmFiles(lmEval *syntax.Node) []*syntax.Node {
 	n := lmEval.Get("files")
 	if n == nil || n.Kind != syntax.List || len(n.Items) != len(c.Plan.Quality.LMEval.Files) {

@@ -49,7 +49,7 @@ func (c *Checked) roleAxis(axis string, kind axes.Kind) {
 	}
 }
 
-// role is a role of a profile by the name that stands at a place of the plan,
+// role returns a role of a profile by the name that stands at a place of the plan,
 // or nil after a report.
 func (c *Checked) role(profile *engine.Profile, at *syntax.Node, name string) *engine.Role {
 	if r := profile.Role(name); r != nil {
@@ -69,7 +69,7 @@ func (c *Checked) role(profile *engine.Profile, at *syntax.Node, name string) *e
 	return nil
 }
 
-// flagsOf is the profile by which a role's arguments are judged: a frontend or a
+// flagsOf returns the profile by which a role's arguments are judged: a frontend or a
 // router has other flags than the engine, and no profile lists them.
 func flagsOf(profile *engine.Profile, role *engine.Role) *engine.Profile {
 	if role.Computes() {

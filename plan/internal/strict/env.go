@@ -191,5 +191,5 @@ func (d *Decoder) exposed(n *syntax.Node, where string) {
 	diag.Hint = "put it into an environment variable; the plan is copied into every run directory"
 }
 
-// LooksSecret says whether a setting of this name is a credential.
+// LooksSecret reports whether a setting of this name is a credential.
 func LooksSecret(name string) bool { return credentialName.MatchString(name) }

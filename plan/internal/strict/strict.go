@@ -192,7 +192,7 @@ func (d *Decoder) Mistake(path string) {
 	d.Mistyped[path] = true
 }
 
-// meant is the key that an unknown one in where most likely stands for: one of
+// meant returns the key that an unknown one in where most likely stands for: one of
 // names, or the path of one in another section. Words come first, then a single
 // slip, then the same key elsewhere, then what is spelt alike.
 func (d *Decoder) meant(key string, names []string, where string) (name, hint string) {
@@ -222,7 +222,7 @@ func (d *Decoder) meant(key string, names []string, where string) (name, hint st
 	return near, last + " belongs in " + cmp.Or(section, "the plan itself")
 }
 
-// cutLast is a path's section and its last key.
+// cutLast returns a path's section and its last key.
 func cutLast(path string) (section, last string) {
 	i := strings.LastIndexByte(path, '.')
 	return path[:max(i, 0)], path[i+1:]
@@ -281,7 +281,7 @@ func (d *Decoder) any(n *syntax.Node, v reflect.Value, where string) {
 	}
 }
 
-// Natural is n as string, bool, int64, float64, []any or map[string]any; nil
+// Natural returns n as string, bool, int64, float64, []any or map[string]any; nil
 // for null.
 func (d *Decoder) Natural(n *syntax.Node, where string) any {
 	switch n.Kind {
@@ -315,7 +315,7 @@ func (d *Decoder) Natural(n *syntax.Node, where string) any {
 	return nil
 }
 
-// nameKey is the hint for a single value in the place of a mapping: the first
+// nameKey returns the hint for a single value in the place of a mapping: the first
 // key that takes it.
 func (d *Decoder) nameKey(n *syntax.Node, fields []fieldtag.Field) string {
 	for _, f := range fields {

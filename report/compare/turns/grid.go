@@ -4,7 +4,7 @@ import (
 	"sweep.dev/sweep/report/draw"
 )
 
-// Grids are a table of ratios for each side: a line for each figure of each cell.
+// Grids returns a table of ratios for each side: a line for each figure of each cell.
 func (t *Turns) Grids() []draw.Grid {
 	var all []draw.Grid
 	for _, s := range t.Sides {
@@ -24,7 +24,7 @@ func (t *Turns) Grids() []draw.Grid {
 	return all
 }
 
-// Notes are what else is said of the sides: cells that are not compared, and a drift.
+// Notes returns what else is said of the sides: cells that are not compared, and a drift.
 func (t *Turns) Notes() []string {
 	var all []string
 	for _, s := range t.Sides {

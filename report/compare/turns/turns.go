@@ -50,10 +50,10 @@ func planOf(resolved json.RawMessage) (p plan) {
 	return p
 }
 
-// Compared says whether a resolved plan compares by turns.
+// Compared reports whether a resolved plan compares by turns.
 func Compared(resolved json.RawMessage) bool { return planOf(resolved).Compare != nil }
 
-// Of is what a run says of the axis that its plan compares; nil if it compares none.
+// Of returns what a run says of the axis that its plan compares; nil if it compares none.
 func Of(run compare.Side) *Turns {
 	plan := planOf(run.Plan)
 	if plan.Compare == nil {
@@ -136,7 +136,7 @@ const (
 	value    = "value"
 )
 
-// Columns are those of [Turns.Rows].
+// Columns returns those of [Turns.Rows].
 func Columns() []result.Column {
 	return append([]result.Column{
 		{Name: axis, Type: result.String, Tier: result.Core, Doc: "The axis of the plan whose values are compared."},
@@ -145,7 +145,7 @@ func Columns() []result.Column {
 	}, compare.Columns()...)
 }
 
-// Rows are the rows of all sides.
+// Rows returns the rows of all sides.
 func (t *Turns) Rows() iter.Seq[result.Row] {
 	return func(yield func(result.Row) bool) {
 		for _, s := range t.Sides {

@@ -24,7 +24,7 @@ func times(v []float64, by float64) []float64 {
 	return out
 }
 
-// turnsOf is what a run says that compares two engines, with tokens a second of each in its trials.
+// turnsOf returns what a run says that compares two engines, with tokens a second of each in its trials.
 func turnsOf(t *testing.T, vllm, sglang []float64) *Turns {
 	t.Helper()
 	text := "compare engine vllm\naxes engine! concurrency\nrepeats 4\n"
@@ -40,7 +40,7 @@ func turnsOf(t *testing.T, vllm, sglang []float64) *Turns {
 	return Of(compare.Of(reporttest.MadeUp(t, text)))
 }
 
-// rate is the verdict on tokens a second in the first cell.
+// rate returns the verdict on tokens a second in the first cell.
 func rate(c *compare.Comparison) compare.Verdict {
 	for _, f := range c.Cells[0].Figures {
 		if f.Metric == col.ThroughputTokS {

@@ -90,7 +90,7 @@ func (s Run) Make(t testing.TB, dir string) {
 // start returns when the run began.
 func start() time.Time { return time.Unix(1_790_000_000, 0).UTC() }
 
-// cells are those of the run: the load varies fastest.
+// cells returns those of the run: the load varies fastest.
 func (s Run) cells() []report.Cell {
 	cells := make([]report.Cell, s.Cells)
 	for i := range cells {
@@ -140,7 +140,7 @@ func (s Run) trial(t testing.TB, d *rundir.Dir, i int, c report.Cell, columns []
 	return a.Commit(t.Context(), outcome(rng, i, c, columns), c.Digest)
 }
 
-// samples are the part of the run's points that is the trial's.
+// samples returns the part of the run's points that is the trial's.
 func (s Run) samples(rng *rand.Rand, i int) []result.Sample {
 	n := s.Points*(i+1)/s.Cells - s.Points*i/s.Cells
 	samples := make([]result.Sample, 0, n)
@@ -231,7 +231,7 @@ func outcome(rng *rand.Rand, i int, c report.Cell, columns []result.Column) *res
 	return o
 }
 
-// value is the value of a column, near those of its kin.
+// value returns the value of a column, near those of its kin.
 func value(rng *rand.Rand, values map[string]float64, c result.Column, load float64) float64 {
 	name, _ := strings.CutSuffix(c.Name, col.WholeSuffix)
 	name, _ = strings.CutSuffix(name, col.CompletedSuffix)

@@ -39,7 +39,7 @@ const maxValues = 1024
 // none is the place of a value that there is not.
 const none = math.MaxUint16
 
-// columnsOf are the columns of a run that have a value, and their blocks.
+// columnsOf returns the columns of a run that have a value, and their blocks.
 func columnsOf(run *report.Run) (all []*column, blocks []byte) {
 	byName := map[string]*column{}
 	for _, c := range run.Resolved.Columns {
@@ -115,7 +115,7 @@ func (c *column) text(at, n int, v string) {
 	c.texts[at] = v
 }
 
-// block is the values in the way that takes the fewest bytes, of which the column then
+// block returns the values in the way that takes the fewest bytes, of which the column then
 // says how it was.
 func (c *column) block() []byte {
 	if c.texts != nil {
@@ -133,7 +133,7 @@ func (c *column) block() []byte {
 	return planes(c.numbers, c.Width)
 }
 
-// width is how many bytes a number takes: 2 or 3 if all are decimals that fit, else 4 or 8.
+// width returns how many bytes a number takes: 2 or 3 if all are decimals that fit, else 4 or 8.
 func width(values []float64) int {
 	most := 2
 	for _, v := range values {
@@ -152,7 +152,7 @@ func width(values []float64) int {
 // powers are those of ten that a decimal is divided by: the last three bits of its code.
 var powers = [8]float64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7}
 
-// decimal is the code of a number in some bytes: an integer of all bits but the last three,
+// decimal returns the code of a number in some bytes: an integer of all bits but the last three,
 // and the power of ten that it is divided by. All bits set are NaN.
 func decimal(v float64, width int) (code uint32, ok bool) {
 	none := uint32(1)<<(8*width) - 1
@@ -171,7 +171,7 @@ func decimal(v float64, width int) (code uint32, ok bool) {
 	return 0, false
 }
 
-// placed are the different values and the place of each; nil if they are too many.
+// placed returns the different values and the place of each; nil if they are too many.
 func placed[T comparable](all []T, missing func(T) bool) (block []byte, values []any) {
 	known := map[T]int{}
 	places := make([]byte, 2*len(all))
@@ -192,7 +192,7 @@ func placed[T comparable](all []T, missing func(T) bool) (block []byte, values [
 	return places, values
 }
 
-// planes are numbers of a width: the first byte of each, then the second of each, ...,
+// planes returns numbers of a width: the first byte of each, then the second of each, ...,
 // least significant first, which compresses better than one number after the other. Those of
 // 2 and 3 bytes are decimals, those of 4 and 8 are floats.
 func planes(values []float64, width int) []byte {
@@ -230,7 +230,7 @@ func shown(v float64) float64 {
 	return v
 }
 
-// digest is a number that equal values have.
+// digest returns a number that equal values have.
 func digest(values []float64) uint64 {
 	sum := uint64(14695981039346656037) // FNV-1a over whole values
 	for _, v := range values {

@@ -99,7 +99,7 @@ type part struct {
 	labels  string
 }
 
-// coursesOf are the timelines of the trials of a run. Each series is brought to equal
+// coursesOf returns the timelines of the trials of a run. Each series is brought to equal
 // steps of one clock, and has fewer of them if the run has many trials.
 func coursesOf(run *report.Run) (map[trialKey]*course, error) {
 	attempts := map[trialKey]int{}
@@ -167,7 +167,7 @@ func drawn(raw [][]gauge, steps int) *course {
 	return c
 }
 
-// stepped is the mean of a series in each step, of each replica or GPU for itself, and
+// stepped returns the mean of a series in each step, of each replica or GPU for itself, and
 // over them its sum or its mean.
 func stepped(gauges []gauge, first, last float64, n int, mean bool) []float64 {
 	type cell struct {

@@ -60,7 +60,7 @@ func short(s string) string {
 	return string(r)
 }
 
-// Run is the data of a run, of which prefix begins the ids of the anchors: the length of some JSON in four
+// Run returns the data of a run, of which prefix begins the ids of the anchors: the length of some JSON in four
 // bytes, the JSON, and blocks of numbers in the order in which the JSON names them;
 // compressed (RFC 1951) and in base64, which no text in it can leave.
 func Run(run *report.Run, prefix string) (string, error) {
@@ -129,7 +129,7 @@ func sloText(o result.SLOResult) string {
 	return o.Verdict
 }
 
-// Kind is the class of a verdict.
+// Kind returns the class of a verdict.
 func Kind(v conclude.Verdict) string {
 	switch v {
 	case conclude.SweetSpot, conclude.Acceptable:
@@ -142,7 +142,7 @@ func Kind(v conclude.Verdict) string {
 	return "unsure"
 }
 
-// Why is why a trial has no numbers to use, in codes.
+// Why returns why a trial has no numbers to use, in codes.
 func Why(t conclude.Trial) string {
 	if t.Outcome == nil {
 		return ""

@@ -59,7 +59,7 @@ func TestRun_none(t *testing.T) {
 	}
 }
 
-// unpacked is the data of a run of a few trials, and the values of each of its columns, as
+// unpacked returns the data of a run of a few trials, and the values of each of its columns, as
 // the script reads them.
 func unpacked(t *testing.T, run *report.Run) (p packed, found map[string][]any) {
 	t.Helper()

@@ -179,7 +179,7 @@ func answers(url string) bool {
 	return resp.StatusCode == http.StatusOK
 }
 
-// address is the IP of a pod, once it runs.
+// address returns the IP of a pod, once it runs.
 func (n *node) address(t *testing.T, ns, pod string) (ip string) {
 	t.Helper()
 	polltest.Until(t, pod+" runs", func() bool {
@@ -193,7 +193,7 @@ func (n *node) address(t *testing.T, ns, pod string) (ip string) {
 	return ip
 }
 
-// everything is the names and versions of what is in a namespace.
+// everything returns the names and versions of what is in a namespace.
 func (n *node) everything(t *testing.T, ns string) string {
 	t.Helper()
 	var all []string
@@ -256,7 +256,7 @@ func carry(t *testing.T, listen string, to func() string) (addr string) {
 	return l.Addr().String()
 }
 
-// rows are those of a run.
+// rows returns those of a run.
 func rows(t *testing.T, out string) []result.Row {
 	t.Helper()
 	run, err := report.Open(out)

@@ -130,7 +130,7 @@ func (n *node) apply(t *testing.T, namespace, manifest string) {
 
 func exists(err error) bool { return strings.Contains(err.Error(), "AlreadyExists") }
 
-// later says whether a create that was refused is taken a moment later: of a kind of a CRD
+// later reports whether a create that was refused is taken a moment later: of a kind of a CRD
 // that was just created, or in a namespace whose account is not there yet. An account that
 // is there already names itself as well.
 func later(err error) bool {

@@ -56,7 +56,7 @@ func (n *node) deployable(t *testing.T, ns, text string) (plan string) {
 	return plan
 }
 
-// made are the names of what sweep made in a namespace.
+// made returns the names of what sweep made in a namespace.
 func (n *node) made(t *testing.T, ns string) (names []string) {
 	t.Helper()
 	for _, path := range []string{"/api/v1/namespaces/%s/pods", "/api/v1/namespaces/%s/services", "/api/v1/namespaces/%s/secrets", "/apis/batch/v1/namespaces/%s/jobs"} {

@@ -170,7 +170,7 @@ func (n *node) measured(t *testing.T, user, out, plan string, during func(event 
 	return pairs
 }
 
-// attempt is the folder of the attempt at a trial.
+// attempt returns the folder of the attempt at a trial.
 func attempt(t *testing.T, out, trial string) string {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(out, "cells", "*", trial, "a01"))
@@ -180,7 +180,7 @@ func attempt(t *testing.T, out, trial string) string {
 	return found[0]
 }
 
-// requests are those of an attempt.
+// requests returns those of an attempt.
 func requests(t *testing.T, attempt string) (list []store.Request) {
 	t.Helper()
 	f, err := os.Open(filepath.Join(attempt, "requests.parquet"))

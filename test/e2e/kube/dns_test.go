@@ -32,7 +32,7 @@ func (n *node) names() error {
 	return nil
 }
 
-// answer is that to one question for an address.
+// answer returns that to one question for an address.
 func (n *node) answer(question []byte) []byte {
 	const header = 12
 	var labels []string
@@ -64,7 +64,7 @@ func (n *node) answer(question []byte) []byte {
 	return append(append(answer, 0xc0, header, 0, 1, 0, 1, 0, 0, 0, 1, 0, 4), ip...)
 }
 
-// lookUp is the address of POD.SERVICE.NAMESPACE.svc.cluster.local.
+// lookUp returns the address of POD.SERVICE.NAMESPACE.svc.cluster.local.
 func (n *node) lookUp(labels []string) net.IP {
 	if len(labels) != 6 || strings.Join(labels[3:], ".") != "svc.cluster.local" {
 		return nil

@@ -114,7 +114,7 @@ func dynamoRow(t *testing.T, row result.Row) {
 	t.Logf("pd %v of %v, findings %v", row["pd"], row["pd_share"], row["findings"])
 }
 
-// logsOf are the ends of the servers' logs of a run that failed.
+// logsOf returns the ends of the servers' logs of a run that failed.
 func logsOf(out string) string {
 	var b strings.Builder
 	paths, _ := filepath.Glob(filepath.Join(out, "deployments", "*", "l01", "*.log"))

@@ -183,7 +183,7 @@ func (n *node) envoy(t *testing.T) {
 	}
 }
 
-// token is one of a service account.
+// token returns one of a service account.
 func (n *node) token(t *testing.T, ns, account string) string {
 	t.Helper()
 	answer, err := n.call(http.MethodPost, "/api/v1/namespaces/"+ns+"/serviceaccounts/"+account+"/token", "application/json",
@@ -267,7 +267,7 @@ func (n *node) pairPrompts(t *testing.T, out string) (first, second int) {
 	return first, second
 }
 
-// said is the text of a finding about the only trial of a run, or "".
+// said returns the text of a finding about the only trial of a run, or "".
 func said(t *testing.T, out, code string) string {
 	t.Helper()
 	var stored struct{ Findings []struct{ Code, Text string } }
@@ -282,7 +282,7 @@ func said(t *testing.T, out, code string) string {
 	return ""
 }
 
-// body is the body of an answer with the status 200.
+// body returns the body of an answer with the status 200.
 func body(req *http.Request) (string, error) {
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 // all of them by the end of their time.
 const longest = 5 * time.Minute
 
-// command is a program that runs for [longest] at most. Then it says where it waits.
+// command returns a program that runs for [longest] at most. Then it says where it waits.
 func command(t *testing.T, program string, args ...string) *exec.Cmd {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), longest) // beyond t.Context, which ends before cleanups

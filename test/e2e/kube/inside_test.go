@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// services are the first three numbers of the addresses of Services.
+// services returns the first three numbers of the addresses of Services.
 func (n *node) services() string { return strings.TrimSuffix(n.network, ".0") + ".1" }
 
 // admit lets pods reach the API server at the address of its Service, in place of a

@@ -305,7 +305,7 @@ func (n *node) run(name, program string, args ...string) error {
 	return nil
 }
 
-// process is one that runs, by its name.
+// process returns one that runs, by its name.
 func (n *node) process(name string) *os.Process {
 	for _, p := range n.processes {
 		if p.name == name {
@@ -348,7 +348,7 @@ func (n *node) ctrOutput(args ...string) (string, error) {
 	return string(out), err
 }
 
-// tails are the ends of all logs, for a start that failed.
+// tails returns the ends of all logs, for a start that failed.
 func (n *node) tails() string {
 	var b strings.Builder
 	for _, p := range n.processes {

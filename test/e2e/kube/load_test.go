@@ -41,7 +41,7 @@ validity: {max_moved: 1000, max_steal: 1, max_drift: 100}
 // excused are the reasons for INVALID that load pods on a busy machine may give.
 var excused = []string{"client_clock", "client_skew", "clients_differ", "client_throttled"}
 
-// usable says whether a row was measured, by load pods that may be on a busy machine. If
+// usable reports whether a row was measured, by load pods that may be on a busy machine. If
 // they are, its run ends with 3.
 func usable(row result.Row) bool {
 	reasons, _ := row["invalid_reasons"].(string)
@@ -292,7 +292,7 @@ func (n *node) unreachable(t *testing.T, ip string) {
 	})
 }
 
-// loadPods are the names of the load pods, in their order.
+// loadPods returns the names of the load pods, in their order.
 func (n *node) loadPods(t *testing.T, ns string) (names []string) {
 	t.Helper()
 	var list struct {
@@ -367,7 +367,7 @@ const (
 	compared = 120
 )
 
-// sent is a digest of the requests of a run's trials (not of their text, which a run marks),
+// sent returns a digest of the requests of a run's trials (not of their text, which a run marks),
 // whoever sent them, by how many
 // clients and how many they were.
 func sent(t *testing.T, out string) (digest string, shards, n int) {

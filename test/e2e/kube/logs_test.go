@@ -72,7 +72,7 @@ func (c *cutter) cut() {
 	c.open = nil
 }
 
-// recorded are the arguments of a pod that prints a recorded log, from an epoch on, with
+// recorded returns the arguments of a pod that prints a recorded log, from an epoch on, with
 // times that are a third of the recorded ones.
 func recorded(t *testing.T, file string, epoch time.Time) string {
 	t.Helper()

@@ -38,7 +38,7 @@ validity: {max_moved: 1000, max_steal: 1, max_drift: 100}
 // sources are the kinds of the manifests.
 var sources = []string{"Deployment", "Pod", "Service", "InferencePool", "Gateway", "HTTPRoute"}
 
-// left are the objects of a namespace of the kinds of the manifests, and Jobs.
+// left returns the objects of a namespace of the kinds of the manifests, and Jobs.
 func (n *node) left(t *testing.T, ns string) (names []string) {
 	t.Helper()
 	all := []string{"/apis/batch/v1/namespaces/" + ns + "/jobs"}

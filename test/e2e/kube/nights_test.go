@@ -364,7 +364,7 @@ func (n *node) within(ns string, d time.Duration, what string, met func() bool) 
 	return fmt.Errorf("after %v it is not so that %s\n%s", d, what, text)
 }
 
-// events are what the cluster says of a namespace, one on a line.
+// events returns what the cluster says of a namespace, one on a line.
 func (n *node) events(ns string) string {
 	var list struct {
 		Items []struct {
@@ -382,7 +382,7 @@ func (n *node) events(ns string) string {
 	return b.String()
 }
 
-// pods are the names of those with a label.
+// pods returns the names of those with a label.
 func (n *node) pods(ns, label string) (names []string) {
 	var list struct {
 		Items []struct{ Metadata struct{ Name string } }
@@ -394,7 +394,7 @@ func (n *node) pods(ns, label string) (names []string) {
 	return names
 }
 
-// journals are the texts of the journals of all runs in a folder.
+// journals returns the texts of the journals of all runs in a folder.
 func journals(folder string) (texts []string) {
 	files, _ := filepath.Glob(filepath.Join(folder, "*", "journal.jsonl"))
 	for _, f := range files {
@@ -405,7 +405,7 @@ func journals(folder string) (texts []string) {
 	return texts
 }
 
-// sessionsOf are the times between run_started and run_finished in the journals of some
+// sessionsOf returns the times between run_started and run_finished in the journals of some
 // run directories.
 func sessionsOf(t *testing.T, pattern string) (list [][2]time.Time) {
 	t.Helper()

@@ -23,7 +23,7 @@ type outsider struct {
 	dir string
 }
 
-// outside is an outsider with a user's rights. No two tests have the same uid.
+// outside returns an outsider with a user's rights. No two tests have the same uid.
 func (n *node) outside(t *testing.T, user string, uid int) *outsider {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "outside") //nolint:usetesting // another user must be able to enter every folder above it
@@ -78,7 +78,7 @@ func (o *outsider) sweep(t *testing.T, args ...string) (text string, code int) {
 	return string(out), cmd.ProcessState.ExitCode()
 }
 
-// one is the plan of a deployment with one cell, and with clients.
+// one returns the plan of a deployment with one cell, and with clients.
 func one(text, clients string) string {
 	text = strings.Replace(text, "concurrency: [1, 2]", "concurrency: 2", 1)
 	return strings.Replace(text, "load: {", "load: {"+clients, 1)
@@ -145,7 +145,7 @@ func TestDeploy_outside(t *testing.T) {
 	})
 }
 
-// owners are the names of the Jobs that own the Jobs, Secrets and pods of a namespace,
+// owners returns the names of the Jobs that own the Jobs, Secrets and pods of a namespace,
 // other than Jobs of load pods.
 func (n *node) owners(t *testing.T, ns string) (names []string) {
 	t.Helper()

@@ -111,7 +111,7 @@ func (n *node) end(name string) {
 	}
 }
 
-// shims are the processes that containerd left running for its containers: their command
+// shims returns the processes that containerd left running for its containers: their command
 // lines have its socket in them.
 func (n *node) shims() (pids []int) {
 	entries, _ := os.ReadDir("/proc")
@@ -128,7 +128,7 @@ func (n *node) shims() (pids []int) {
 	return pids
 }
 
-// mounts are the mounts below the node's folder, the deepest first.
+// mounts returns the mounts below the node's folder, the deepest first.
 func (n *node) mounts() (at []string) {
 	text, _ := os.ReadFile("/proc/self/mountinfo")
 	for line := range strings.Lines(string(text)) {

@@ -69,7 +69,7 @@ func run(args []string, out io.Writer) error {
 	return renew()
 }
 
-// kept are the tables of the documentation: of these rules, and of those before.
+// kept returns the tables of the documentation: of these rules, and of those before.
 func kept() (figures, before tables.Record, err error) {
 	if figures, err = read(tables.FiguresFile); err != nil {
 		return figures, before, err

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// stream is the stream of chance of a seed for one purpose.
+// stream returns the stream of chance of a seed for one purpose.
 func stream(seed uint64, purpose uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, purpose)) }
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

@@ -46,7 +46,7 @@ func (l Lengths) String() string {
 	return fmt.Sprintf("LN %.3g", l.Sigma)
 }
 
-// prompts are the lengths for a source. Lognormal ones are a sample of 4,096,
+// prompts returns the lengths for a source. Lognormal ones are a sample of 4,096,
 // from which the source draws.
 func (l Lengths) prompts() source.Prompts {
 	// A word of a hundred tokens, as nobody reads the text.
@@ -66,13 +66,13 @@ func (l Lengths) prompts() source.Prompts {
 	return p
 }
 
-// Load is the configuration of a source of requests with these lengths, without
+// Load returns the configuration of a source of requests with these lengths, without
 // a concurrency, a pace or an end.
 func (l Lengths) Load(seed uint64) source.Config {
 	return source.Config{Seed: seed, Cell: "statistics", MaxTokens: l.Output, Prompts: l.prompts()}
 }
 
-// Run is what a driver would record of a load. Requests are in the order of their
+// Run returns what a driver would record of a load. Requests are in the order of their
 // ends.
 func (e Engine) Run(c source.Config) ([]result.Request, error) {
 	var out []result.Request

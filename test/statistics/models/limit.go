@@ -36,12 +36,12 @@ func NewLimit(seed uint64, requests, deff int) *Limit {
 	return &Limit{Capacity: 60 + 80*r.Float64(), requests: requests, deff: deff, rng: r}
 }
 
-// Trial is the objective in a trial at a rate, so many times as long, which is not decided yet.
+// Trial returns the objective in a trial at a rate, so many times as long, which is not decided yet.
 func (l *Limit) Trial(rate float64, times int) result.SLOResult {
 	return l.judged(Objective, 200, times, l.over(rate, times, l.Capacity)[0])
 }
 
-// over is how many requests of a trial are over the limit of each capacity. One that is
+// over returns how many requests of a trial are over the limit of each capacity. One that is
 // over the limit of a capacity is over those of all smaller ones.
 func (l *Limit) over(rate float64, times int, capacities ...float64) []int {
 	rate *= math.Exp(between * l.rng.NormFloat64())
@@ -80,7 +80,7 @@ func NewTiers(seed, search uint64, requests, deff int) *Tiers {
 	return t
 }
 
-// Trial is both objectives in a trial at a rate, so many times as long, which are not decided yet.
+// Trial returns both objectives in a trial at a rate, so many times as long, which are not decided yet.
 func (t *Tiers) Trial(rate float64, times int) []result.SLOResult {
 	over := t.over(rate, times, t.Capacity, t.Loosest)
 	return []result.SLOResult{t.judged(Objective, 200, times, over[0]), t.judged(Loose, 400, times, over[1])}

@@ -32,26 +32,26 @@ type Queue struct {
 	Change func(at time.Duration) float64
 }
 
-// PerSecond is the rate of arrivals.
+// PerSecond returns the rate of arrivals.
 func (q Queue) PerSecond() float64 {
 	return q.Load * float64(q.Servers) / q.Service.Seconds()
 }
 
-// Relaxation is how long the queue takes to forget by 1/e what it was: that of M/M/1
+// Relaxation returns how long the queue takes to forget by 1/e what it was: that of M/M/1
 // with the rate of all servers, 1 / (c mu (1 - sqrt(rho))^2) (Cohen, The Single Server
 // Queue, 1982), which M/M/c has too near its capacity. rho is less than 1.
 func (q Queue) Relaxation() time.Duration {
 	return seconds(q.Service.Seconds() / float64(q.Servers) / math.Pow(1-math.Sqrt(q.Load), 2))
 }
 
-// Bursty are gamma arrivals at the queue's rate, whose gaps have a squared
+// Bursty returns gamma arrivals at the queue's rate, whose gaps have a squared
 // coefficient of variation of cv2.
 func (q Queue) Bursty(cv2 float64) Queue {
 	q.Pace = arrivals.Steady(q.PerSecond(), arrivals.Process{Kind: arrivals.Gamma, Burstiness: 1 / cv2})
 	return q
 }
 
-// Run is what a driver would record of an open loop of n requests at most, in the
+// Run returns what a driver would record of an open loop of n requests at most, in the
 // order of their arrival. The queue is empty at first.
 func (q Queue) Run(seed uint64, n int) []result.Request {
 	pace := q.Pace
@@ -93,7 +93,7 @@ func (q Queue) Run(seed uint64, n int) []result.Request {
 	return out
 }
 
-// Answered is a completed request whose answer came whole.
+// Answered returns a completed request whose answer came whole.
 func Answered(n int, scheduled, sent, end time.Duration) result.Request {
 	return result.Request{
 		N: n, Scheduled: scheduled, Sent: sent, FirstByte: end, FirstToken: end, FirstOutput: end, LastToken: end, End: end,
@@ -102,7 +102,7 @@ func Answered(n int, scheduled, sent, end time.Duration) result.Request {
 	}
 }
 
-// ErlangC is the chance that a request of an M/M/c queue waits.
+// ErlangC returns the chance that a request of an M/M/c queue waits.
 func (q Queue) ErlangC() float64 {
 	a := q.Load * float64(q.Servers)
 	b := 1.0 // Erlang B, by its recursion over the servers
@@ -112,19 +112,19 @@ func (q Queue) ErlangC() float64 {
 	return b / (1 - q.Load*(1-b))
 }
 
-// Mean is the mean response time of an M/M/c queue.
+// Mean returns the mean response time of an M/M/c queue.
 func (q Queue) Mean() time.Duration {
 	s := q.Service.Seconds()
 	return seconds(s + q.ErlangC()*s/(float64(q.Servers)*(1-q.Load)))
 }
 
-// MeanFirst is the mean TTFT of an M/M/c queue with First set.
+// MeanFirst returns the mean TTFT of an M/M/c queue with First set.
 func (q Queue) MeanFirst() time.Duration {
 	s := q.Service.Seconds()
 	return q.Mean() - q.Service + seconds(s*(1-math.Exp(-q.First.Seconds()/s)))
 }
 
-// Quantile is the p-quantile of the response time of an M/M/c queue.
+// Quantile returns the p-quantile of the response time of an M/M/c queue.
 func (q Queue) Quantile(p float64) time.Duration {
 	mu, wait := 1/q.Service.Seconds(), q.ErlangC()
 	theta := mu * float64(q.Servers) * (1 - q.Load) // rate of the exponential wait of those that wait

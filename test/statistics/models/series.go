@@ -9,7 +9,7 @@ type AR1 struct {
 	Mean, SD float64 // of a single value
 }
 
-// Values are n values of the series.
+// Values returns n values of the series.
 func (a AR1) Values(seed uint64, n int) []float64 {
 	r := stream(seed, 1)
 	noise := a.SD * math.Sqrt(1-a.Phi*a.Phi)
@@ -22,7 +22,7 @@ func (a AR1) Values(seed uint64, n int) []float64 {
 	return out
 }
 
-// Uniform are n independent values between 0 and 1.
+// Uniform returns n independent values between 0 and 1.
 func Uniform(seed uint64, n int) []float64 {
 	r := stream(seed, 5)
 	out := make([]float64, n)
@@ -32,7 +32,7 @@ func Uniform(seed uint64, n int) []float64 {
 	return out
 }
 
-// Normal are n independent values of the standard normal distribution.
+// Normal returns n independent values of the standard normal distribution.
 func Normal(seed uint64, n int) []float64 {
 	r := stream(seed, 6)
 	out := make([]float64, n)

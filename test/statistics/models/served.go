@@ -44,7 +44,7 @@ type Look struct {
 	P95TTFT, P99TTFT time.Duration
 }
 
-// Run is what a driver records of n requests at a load, and the counters. The load is a rate
+// Run returns what a driver records of n requests at a load, and the counters. The load is a rate
 // with Poisson arrivals, or for a closed loop how many requests are at work at once, which
 // begin one after another within two seconds.
 func (s Served) Run(seed uint64, amount float64, n int) ([]result.Request, Look, error) {

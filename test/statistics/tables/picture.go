@@ -23,7 +23,7 @@ type axis struct {
 	ticks     []float64
 }
 
-// axisOf is an axis for the values of a unit: shares from none to all, ratios by
+// axisOf returns an axis for the values of a unit: shares from none to all, ratios by
 // powers of two.
 func axisOf(u Unit, values []float64) axis {
 	if u == Share {
@@ -56,7 +56,7 @@ func (a axis) at(v float64) float64 {
 // picture says what of a table is drawn: a column of it.
 func (t Table) picture() int { return min(t.Drawn, len(t.Columns)-1) }
 
-// Alt is the picture in words.
+// Alt returns the picture in words.
 func (t Table) Alt() string {
 	within, of := 0, 0
 	for _, c := range t.Cases {

@@ -62,7 +62,7 @@ type Bound struct {
 	High float64 `json:"high,omitempty"`
 }
 
-// Broken says whether a figure is so many standard errors beyond its bound.
+// Broken reports whether a figure is so many standard errors beyond its bound.
 func (f Figure) Broken(errors float64) bool {
 	reach := errors * f.Error
 	return f.N > 0 && (f.Value+reach < f.Bound.Low || f.Bound.High > 0 && f.Value-reach > f.Bound.High)
@@ -81,7 +81,7 @@ func (u Unit) text(v float64) string {
 	return fmt.Sprintf("%.2f", v)
 }
 
-// Keep is the figure with a bound.
+// Keep returns the figure with a bound.
 func (f Figure) Keep(b Bound) Figure {
 	f.Bound = b
 	return f
@@ -98,7 +98,7 @@ func (f Figure) String() string {
 	return text
 }
 
-// Text is the bound of figures of a unit, "" if it asks for nothing.
+// Text returns the bound of figures of a unit, "" if it asks for nothing.
 func (b Bound) Text(u Unit) string {
 	switch {
 	case b == Bound{}:
@@ -111,7 +111,7 @@ func (b Bound) Text(u Unit) string {
 	return u.text(b.Low) + " to " + u.text(b.High)
 }
 
-// Text is a table for a terminal of 80 columns, if its names leave room: under each case
+// Text returns a table for a terminal of 80 columns, if its names leave room: under each case
 // what it was before, and what is asked of it.
 func (t Table) Text(before Record) string {
 	var b strings.Builder
@@ -162,7 +162,7 @@ func (c Case) strings() []string {
 	return out
 }
 
-// Markdown is a table for the documentation.
+// Markdown returns a table for the documentation.
 func (t Table) Markdown(before Record) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n\n![%s](%s)\n\n| case | runs | %s |\n| --- | --: |%s\n", t.What, t.Alt(), path.Join(path.Base(Pictures), t.Name+".svg"), strings.Join(t.Columns, " | "), strings.Repeat(" --: |", len(t.Columns)))
@@ -219,7 +219,7 @@ func ParseRecord(text []byte) (Record, error) {
 	return r, nil
 }
 
-// JSON is the record as a file, with a line a table and a line a case.
+// JSON returns the record as a file, with a line a table and a line a case.
 func (r Record) JSON() ([]byte, error) {
 	text, err := json.Marshal(r)
 	if err != nil {
@@ -228,7 +228,7 @@ func (r Record) JSON() ([]byte, error) {
 	return append(bytes.ReplaceAll(text, []byte(`{"name":`), []byte("\n{\"name\":")), '\n'), nil
 }
 
-// With is the record with a table in the place of the one of its name, or after the
+// With returns the record with a table in the place of the one of its name, or after the
 // others.
 func (r Record) With(t Table) Record {
 	r.Tables = slices.Clone(r.Tables)
@@ -251,7 +251,7 @@ func (r Record) find(table, name string) (Case, bool) {
 	return Case{}, false
 }
 
-// Rounded is a figure to four digits, as more would change with the machine.
+// Rounded returns a figure to four digits, as more would change with the machine.
 func (f Figure) Rounded() Figure {
 	four := func(v float64) float64 {
 		short, _ := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 4, 64), 64) // of what was just formatted

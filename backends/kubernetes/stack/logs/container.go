@@ -89,7 +89,7 @@ func (r *reader) read(ctx context.Context) error {
 	}
 }
 
-// ended is the error of a wait: none if it is over because the context is.
+// ended returns the error of a wait: none if it is over because the context is.
 func ended(ctx context.Context, err error) error {
 	if over(ctx) {
 		return nil
@@ -97,7 +97,7 @@ func ended(ctx context.Context, err error) error {
 	return err
 }
 
-// over says whether a context has ended.
+// over reports whether a context has ended.
 func over(ctx context.Context) bool {
 	select {
 	case <-ctx.Done():
@@ -119,7 +119,7 @@ type brokenError struct{ err error }
 func (e *brokenError) Error() string { return "the connection broke: " + e.err.Error() }
 func (e *brokenError) Unwrap() error { return e.err }
 
-// final says whether an error ends everything.
+// final reports whether an error ends everything.
 func final(err error) bool {
 	_, taken := errors.AsType[*takeError](err)
 	return taken || refused(err)
@@ -224,7 +224,7 @@ func times(n int) string {
 	return fmt.Sprintf("%d times", n)
 }
 
-// refusal is the error of a log that was not opened. A container that has not started, and
+// refusal returns the error of a log that was not opened. A container that has not started, and
 // a pod that is gone, have none, and the next list says which it is.
 func (r *reader) refusal(ctx context.Context, err error) error {
 	at, ok := errors.AsType[*kubeapi.StatusError](err)

@@ -37,7 +37,7 @@ func NewFiles(fx *effect.Effects, dir string) *Files {
 	return &Files{fx: fx, dir: dir, max: MaxFile, open: map[string]*logFile{}}
 }
 
-// FileName is the name of a line's file. ParseFileName reads it.
+// FileName returns the name of a line's file. ParseFileName reads it.
 func FileName(l *Line) string {
 	role := strings.ReplaceAll(l.From.Role, " ", "-")
 	name := role + "." + l.From.Pod + "." + l.From.Name

@@ -42,7 +42,7 @@ type Container struct {
 
 func (c *Container) String() string { return c.Role + "/" + c.Pod + "/" + c.Name }
 
-// Source is where the lines of the log are from.
+// Source returns where the lines of the log are from.
 func (c *Container) Source() loglines.Source {
 	return loglines.Source{Role: c.Role, Pod: c.Pod, Container: c.Name}
 }
@@ -189,7 +189,7 @@ func (f *follower) run(ctx context.Context) error {
 	}
 }
 
-// logPath is the path of a container's log.
+// logPath returns the path of a container's log.
 func (f *follower) logPath(c *Container, query url.Values) string {
 	query.Set("container", c.Name)
 	query.Set("timestamps", "true")

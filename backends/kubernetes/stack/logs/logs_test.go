@@ -22,12 +22,12 @@ import (
 // begin is when the logs of the tests begin.
 var begin = time.Date(2026, 11, 25, 10, 0, 0, 0, time.UTC)
 
-// at is a line of a log, some milliseconds after the beginning.
+// at returns a line of a log, some milliseconds after the beginning.
 func at(ms int, text string) string {
 	return begin.Add(time.Duration(ms)*time.Millisecond).Format(time.RFC3339Nano) + " " + text + "\n"
 }
 
-// pd is a stack of these pods, which all are of one role.
+// pd returns a stack of these pods, which all are of one role.
 func pd(role string, pods ...*fakePod) *stack.Stack {
 	r := stack.Role{Name: role}
 	for _, p := range pods {
@@ -60,7 +60,7 @@ func (c *collector) say(from *Container, text string) {
 	c.said = append(c.said, who+": "+text)
 }
 
-// of is what a container's own log, or that of its last run, has.
+// of returns what a container's own log, or that of its last run, has.
 func (c *collector) of(container string, previous bool) (texts []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

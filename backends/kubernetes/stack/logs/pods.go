@@ -114,7 +114,7 @@ func (l *podList) set(s *snapshot, err error) {
 	l.changed = make(chan struct{})
 }
 
-// fresh is a list that was begun after the call.
+// fresh returns a list that was begun after the call.
 func (l *podList) fresh(ctx context.Context) (*snapshot, error) {
 	l.mu.Lock()
 	n := l.begun
@@ -126,7 +126,7 @@ func (l *podList) fresh(ctx context.Context) (*snapshot, error) {
 	return l.later(ctx, n)
 }
 
-// after is a list that was begun after this one; after nil, it is any.
+// after returns a list that was begun after this one; after nil, it is any.
 func (l *podList) after(ctx context.Context, s *snapshot) (*snapshot, error) {
 	if s == nil {
 		return l.later(ctx, 0)
@@ -215,7 +215,7 @@ func (s *status) state() state {
 	return out
 }
 
-// refused says whether asking again is of no use.
+// refused reports whether asking again is of no use.
 func refused(err error) bool {
 	if _, denied := errors.AsType[*kubeapi.Denied](err); denied {
 		return true

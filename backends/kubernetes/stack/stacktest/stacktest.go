@@ -85,7 +85,7 @@ func (f *Server) Break(by http.HandlerFunc) {
 	f.broken = by
 }
 
-// Asked are the methods and paths of the questions so far.
+// Asked returns the methods and paths of the questions so far.
 func (f *Server) Asked() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()

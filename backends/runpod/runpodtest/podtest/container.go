@@ -129,7 +129,7 @@ func (c *Container) follow(log io.Reader, line func(string)) {
 // Done is closed when its command has ended and all its output has been told.
 func (c *Container) Done() <-chan struct{} { return c.done }
 
-// Code is the exit status of the command after Done, as docker has it: 128 and
+// Code returns the exit status of the command after Done, as docker has it: 128 and
 // the signal's number where a signal ended it.
 func (c *Container) Code() int {
 	e := c.process.Exit()
@@ -139,7 +139,7 @@ func (c *Container) Code() int {
 	return e.Code
 }
 
-// PIDs are its processes.
+// PIDs returns its processes.
 func (c *Container) PIDs() []int { return c.process.PIDs() }
 
 // Stop ends the container and waits until nothing of it is left. It is

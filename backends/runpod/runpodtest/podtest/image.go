@@ -47,7 +47,7 @@ func Find(images []Image, ref string) (Image, bool) {
 	return images[i], true
 }
 
-// Command is the command line of a container of this image. args are as RunPod
+// Command returns the command line of a container of this image. args are as RunPod
 // has them: "" is the image's own command; a JSON object with entrypoint, cmd
 // or both replaces those, as with docker run; any other text is split as a
 // shell does and takes the place of the image's CMD.

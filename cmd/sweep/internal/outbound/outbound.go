@@ -76,7 +76,7 @@ type Policy struct {
 	Env     func(string) (string, bool) // of sweep
 }
 
-// decide is the only place that says where a variable may go.
+// decide returns the only place that says where a variable may go.
 func (p Policy) decide(name string, to destination) verdict {
 	r, known := ruleOf(name)
 	switch {
@@ -152,7 +152,7 @@ func (c *checker) use(u plan.Use) error {
 	return err
 }
 
-// destinations are where a use of a variable goes.
+// destinations returns where a use of a variable goes.
 func (c *checker) destinations(place Place, u plan.Use) ([]destination, error) {
 	at := func(host *url.URL) []destination {
 		return []destination{{host: HostOf(host)}}

@@ -85,7 +85,7 @@ func sends(t *testing.T, text string, own map[string]string, permits ...string) 
 	return strings.Join(texts, "; ")
 }
 
-// planOf is a plan with some of its parts.
+// planOf returns a plan with some of its parts.
 func planOf(parts ...string) string {
 	text := "version: 1\nname: t\n"
 	for _, usual := range []string{"model: m", "backend: sim", "matrix: {engine: vllm, concurrency: [1]}", "load: {requests: 2, max_tokens: 4, prompts: {input_tokens: 20}}"} {

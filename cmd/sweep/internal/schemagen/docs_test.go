@@ -101,7 +101,7 @@ func TestDocs_blocks(t *testing.T) {
 	}
 }
 
-// manifestsOf are the files of manifests on a page, which are no plans.
+// manifestsOf returns the files of manifests on a page, which are no plans.
 func manifestsOf(page string) (files []manifest.File) {
 	for _, m := range regexp.MustCompile("(?s)<!-- file: (\\S+) -->\n```text\n(.*?)```").FindAllStringSubmatch(page, -1) {
 		files = append(files, manifest.File{Name: m[1], Text: []byte(m[2])})

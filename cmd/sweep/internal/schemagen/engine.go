@@ -39,7 +39,7 @@ func generateEngine() ([]byte, error) {
 	return append(out, '\n'), nil
 }
 
-// reference is the schema of a type that stands in the definitions.
+// reference returns the schema of a type that stands in the definitions.
 func (g generator) reference(t reflect.Type) (object, bool) {
 	name, ok := g.shared[t]
 	if !ok {

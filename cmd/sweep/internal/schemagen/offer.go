@@ -12,7 +12,7 @@ import (
 // This file is what editors offer to complete and what no check rests on: names of
 // engines, of their arguments, of GPUs and of columns. Others stay allowed.
 
-// offered are names that the values of an axis are often of; nil for none.
+// offered returns names that the values of an axis are often of; nil for none.
 func offered(axis string) []string {
 	switch axis {
 	case "engine":
@@ -55,7 +55,7 @@ func offerEngines(root object) {
 	engines["properties"] = named
 }
 
-// known are the arguments of an engine that a plan may set.
+// known returns the arguments of an engine that a plan may set.
 func known(p *engine.Profile) []string {
 	return slices.DeleteFunc(slices.Clone(p.Flags.Known), func(a string) bool {
 		return slices.Contains(p.Flags.Reserved, a) || a == ""
@@ -79,7 +79,7 @@ func offerArguments(properties object) {
 	}
 }
 
-// objectives are beginnings of an objective, one for each number that a person reads of
+// objectives returns beginnings of an objective, one for each number that a person reads of
 // a trial.
 func objectives() []any {
 	var snippets []any

@@ -137,7 +137,7 @@ type command struct {
 	packages  []string
 }
 
-// runs says whether the command runs a test, or a case of it, of a package.
+// runs reports whether the command runs a test, or a case of it, of a package.
 func (c command) runs(dir string, name []string, built constraint.Expr) bool {
 	in := slices.ContainsFunc(c.packages, func(p string) bool {
 		tree, all := strings.CutSuffix(p, "/...")
@@ -157,7 +157,7 @@ func (c command) runs(dir string, name []string, built constraint.Expr) bool {
 	return true
 }
 
-// commandsOf are the tests that a line of a shell runs.
+// commandsOf returns the tests that a line of a shell runs.
 func commandsOf(line string) []command {
 	words := regexp.MustCompile(`'[^']*'|\S+`).FindAllString(line, -1)
 	i := slices.Index(words, "go")
@@ -197,7 +197,7 @@ func readTasks(t *testing.T, root string) (f taskfile) {
 	return f
 }
 
-// script are the tests that a script runs, by itself or by its tasks.
+// script returns the tests that a script runs, by itself or by its tasks.
 func (f taskfile) script(t *testing.T, text string) (list []command) {
 	t.Helper()
 	for line := range strings.Lines(text) {
@@ -214,7 +214,7 @@ func (f taskfile) script(t *testing.T, text string) (list []command) {
 	return list
 }
 
-// commands are the tests that a call of a task runs: NAME KEY=VALUE.
+// commands returns the tests that a call of a task runs: NAME KEY=VALUE.
 func (f taskfile) commands(t *testing.T, call string) (list []command) {
 	t.Helper()
 	name, rest, _ := strings.Cut(call, " ")
@@ -251,7 +251,7 @@ func (f taskfile) commands(t *testing.T, call string) (list []command) {
 	return list
 }
 
-// literal is the value of a string literal.
+// literal returns the value of a string literal.
 func literal(e ast.Expr) (string, bool) {
 	l, ok := e.(*ast.BasicLit)
 	if !ok || l.Kind != token.STRING {

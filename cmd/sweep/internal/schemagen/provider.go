@@ -18,7 +18,7 @@ type message struct {
 	must []string // keys that are always there
 }
 
-// messages are all of them: what stands alone, then what is part of that.
+// messages returns all of them: what stands alone, then what is part of that.
 func messages() []message {
 	return []message{
 		{"create", protocol.Create{}, []string{"version", "name", "marks", "role", "replica", "argv", "env", "gpus", "port", "expires", "grace_s"}},

@@ -87,7 +87,7 @@ func (g generator) described(f fieldtag.Field, s object) object {
 	return s
 }
 
-// markdown is what an editor shows of a key: its meaning, then default, unit, bounds
+// markdown returns what an editor shows of a key: its meaning, then default, unit, bounds
 // and an example, each on a line.
 func markdown(f fieldtag.Field) string {
 	lines := []string{f.Doc}
@@ -110,7 +110,7 @@ func markdown(f fieldtag.Field) string {
 	return strings.TrimSpace(strings.Join(lines, "\n\n"))
 }
 
-// example is the value of a key's example, which is YAML as in a plan. It panics on
+// example returns the value of a key's example, which is YAML as in a plan. It panics on
 // one that is not: the tag is part of the program.
 func example(f fieldtag.Field) any {
 	var value any
@@ -120,7 +120,7 @@ func example(f fieldtag.Field) any {
 	return value
 }
 
-// value is the schema of one value.
+// value returns the schema of one value.
 func (g generator) value(t reflect.Type, f fieldtag.Field) object {
 	if s, ok := g.reference(t); ok {
 		return s
@@ -201,7 +201,7 @@ func (g generator) value(t reflect.Type, f fieldtag.Field) object {
 	}
 }
 
-// short is the schema of the one key of a mapping whose value may stand in its place.
+// short returns the schema of the one key of a mapping whose value may stand in its place.
 func short(mapping object, key string) object {
 	one := maps.Clone(mapping["properties"].(object)[key].(object))
 	delete(one, "description")
@@ -209,7 +209,7 @@ func short(mapping object, key string) object {
 	return one
 }
 
-// number is a number within f's bounds, or its spelling with a unit.
+// number returns a number within f's bounds, or its spelling with a unit.
 func number(typ string, f fieldtag.Field) object {
 	s := object{"type": typ}
 	for key, bound := range map[string]*float64{"minimum": f.Min, "maximum": f.Max, "exclusiveMinimum": f.Above, "exclusiveMaximum": f.Below} {
@@ -264,7 +264,7 @@ func (g generator) matrix() object {
 	return object{"type": "object", "additionalProperties": false, "properties": properties, "patternProperties": patterns}
 }
 
-// axis is a list, one value or a range.
+// axis returns a list, one value or a range.
 func axis(a axes.Doc) object {
 	var one object
 	switch {
@@ -303,7 +303,7 @@ func describe(doc string, s object) object {
 	return out
 }
 
-// config is the schema of a plug-in's own keys.
+// config returns the schema of a plug-in's own keys.
 func (g generator) config(d plan.PluginDoc) object {
 	if d.Config == nil {
 		return object{"type": "object", "additionalProperties": false}

@@ -38,7 +38,7 @@ func TestUpToDate(t *testing.T) {
 	}
 }
 
-// compiled is the schema that the package schemas has, which [TestUpToDate] holds to be the
+// compiled returns the schema that the package schemas has, which [TestUpToDate] holds to be the
 // one that is generated.
 func compiled(t *testing.T) *jsonschema.Schema {
 	t.Helper()
@@ -55,7 +55,7 @@ type goodPlan struct {
 	v    any
 }
 
-// good is every good plan, the smallest first.
+// good returns every good plan, the smallest first.
 func good(t *testing.T) []goodPlan {
 	t.Helper()
 	var out []goodPlan
@@ -85,7 +85,7 @@ func readGood(t *testing.T, file string) goodPlan {
 	return goodPlan{file, len(src), clone(t, v)}
 }
 
-// clone is v by way of JSON.
+// clone returns v by way of JSON.
 func clone(t *testing.T, v any) any {
 	t.Helper()
 	text, err := json.Marshal(v)
@@ -108,7 +108,7 @@ func TestAccepts(t *testing.T) {
 	}
 }
 
-// parses says whether the plan language itself takes a plan: JSON is YAML.
+// parses reports whether the plan language itself takes a plan: JSON is YAML.
 func parses(t *testing.T, v any) error {
 	t.Helper()
 	text, err := json.Marshal(v)
@@ -166,7 +166,7 @@ func inside(t reflect.Type, path []string) []key {
 	return nil
 }
 
-// everyKey is all keys of the language: the plan's, the matrix', the plug-ins'.
+// everyKey returns all keys of the language: the plan's, the matrix', the plug-ins'.
 func everyKey() []key {
 	out := keys(reflect.TypeFor[plan.Plan](), nil)
 	for _, a := range axes.Docs() {

@@ -28,7 +28,7 @@ func All() plan.Vocabulary {
 	return v
 }
 
-// backend is one as the plan language sees it.
+// backend returns one as the plan language sees it.
 func backend(f backends.Factory) plan.PluginDoc {
 	return plan.PluginDoc{Kind: f.Kind, Doc: f.Doc, Config: f.Config, FreeGPU: f.FreeGPU, Given: f.Given, Applies: f.Applies, LoadPods: f.LoadPods, Launch: f.Launch}
 }

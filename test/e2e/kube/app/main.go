@@ -112,7 +112,7 @@ func main() {
 	}
 }
 
-// firstStart is the number of an argument on the first start in a pod, and 0 later.
+// firstStart returns the number of an argument on the first start in a pod, and 0 later.
 func firstStart(arg string) int {
 	limit, err := strconv.Atoi(arg)
 	if err != nil {
