@@ -180,7 +180,7 @@ func (a *announcer) all() []Extra {
 	return list
 }
 
-// launchesText says that something is sent after each launch, if there are several.
+// launchesText returns words if something is sent after each launch, if there are several.
 func (a *announcer) launchesText() string {
 	if a.launches == 1 {
 		return ""

@@ -69,7 +69,7 @@ func (e *Ending) Ended(err error) {
 	close(e.done)
 }
 
-// Ask says that from now on an end is what somebody wants.
+// Ask notes that from now on an end is what somebody wants.
 func (e *Ending) Ask() {
 	e.mu.Lock()
 	defer e.mu.Unlock()

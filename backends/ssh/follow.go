@@ -98,7 +98,7 @@ func newFollower() *follower {
 	return &follower{ended: make(chan struct{}), wake: make(chan struct{}, 1), polled: make(chan struct{})}
 }
 
-// end says that nothing more will come.
+// end notes that nothing more will come.
 func (f *follower) end() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -376,7 +376,7 @@ func roughly(usd float64) string {
 	return "about " + humanize.Dollars(usd)
 }
 
-// upTo says that the plan's cells may have fewer trials than they have at most.
+// upTo returns words if the plan's cells may have fewer trials than they have at most.
 func upTo(p *plan.Plan) string {
 	if p.Repeats.Until == nil {
 		return ""

@@ -26,7 +26,7 @@ import (
 
 // This file is what a run does before and after it if pods cost money or outlive it.
 
-// rentFlags are shared by run and resume.
+// rentFlags returns those that run and resume share about rented machines.
 func rentFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.FloatFlag{Name: "max-cost", Usage: "stop when `USD` are spent on pods, teardown included (exit 5)", Validator: positive[float64], DefaultText: "the plan's budget"},
@@ -67,7 +67,7 @@ type estimated struct {
 	took, longer           time.Duration // from the first launch to the end of the last
 }
 
-// estimate is of all trials of a deployment.
+// estimate returns what all trials of a deployment take.
 func estimate(p *plan.Plan, d plan.Deployment, of traits) estimated {
 	return estimateLeft(p, d, of, everything(p), nil)
 }
@@ -77,7 +77,7 @@ func everything(p *plan.Plan) func(plan.Cell) []int {
 	return func(c plan.Cell) []int { return executor.Numbers(p, &rundir.State{}, c) }
 }
 
-// estimateLeft is estimate where only some trials of the cells, by their numbers
+// estimateLeft returns what they take where only some trials of the cells, by their numbers
 // from 1, are left to do, and something of its searches is done.
 func estimateLeft(p *plan.Plan, d plan.Deployment, of traits, left func(plan.Cell) []int, done doneSoFar) (e estimated) {
 	if p.Find != nil {

@@ -43,7 +43,7 @@ import (
 	"sweep.dev/sweep/rundir"
 )
 
-// runFlags are shared by run and resume.
+// runFlags returns those that run and resume share.
 func runFlags() []cli.Flag {
 	return append(append(measureFlags(),
 		&cli.IntFlag{Name: "parallel", Usage: "run `N` deployments at once; they share this machine's client", Value: 1, Validator: positive[int]},

@@ -121,7 +121,7 @@ func (a *app) afterValidate(good, bad []string, first string) {
 	}
 }
 
-// warnOfScale says that every trial of a plan will be INVALID, since its servers do
+// warnOfScale warns that every trial of a plan will be INVALID, since its servers do
 // not run at their own speed.
 func (a *app) warnOfScale(path string, made *plugins) {
 	if scale := made.traits().scale; scale != 1 {

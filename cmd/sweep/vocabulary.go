@@ -26,7 +26,7 @@ import (
 	allsinks "sweep.dev/sweep/sinks/all"
 )
 
-// planFlags are shared by every command that reads a plan.
+// planFlags returns those of every command that reads a plan.
 func planFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringSliceFlag{Name: "set", Usage: "override a value of the plan: `PATH=VALUE` (load.requests=8); recorded in the run", Config: cli.StringConfig{TrimSpace: true}},

@@ -30,7 +30,7 @@ func newWindow(maxGap time.Duration) *window {
 	return &window{maxGap: maxGap, tracks: make(map[string]*track)}
 }
 
-// begin says that the load begins now.
+// begin notes that the load begins now.
 func (w *window) begin(at time.Duration) {
 	w.begun, w.start = true, at
 	w.memoryMax, w.freeMin = highest{}, lowest{}

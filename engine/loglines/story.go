@@ -75,7 +75,7 @@ func (r *Reader) Tell(request string, read func(*Story) error) (Telling, error) 
 	return s.tell(), nil
 }
 
-// Reads says that the log of a source is read, also if it has no lines.
+// Reads notes that the log of a source is read, also if it has no lines.
 func (s *Story) Reads(source Source) { s.sources[source] = true }
 
 // Add takes a line. Those of one source come in the order of its log, which they keep; the

@@ -186,14 +186,14 @@ func (m *Manager) addCleanup(err error) {
 	m.left.Cleanup = errors.Join(m.left.Cleanup, err)
 }
 
-// owe says that a pod could not be ended.
+// owe notes that a pod could not be ended.
 func (m *Manager) owe(o rundir.Owed) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.left.Owed = append(m.left.Owed, o)
 }
 
-// addKept says that a pod was left running on purpose.
+// addKept notes that a pod was left running on purpose.
 func (m *Manager) addKept(o rundir.Owed) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -85,7 +85,7 @@ func (p *pod) debt() (owed rundir.Owed, ok bool) {
 	return p.owed, p.owed.Pod != ""
 }
 
-// strand says that the pod could not be ended, if anything of it is owed.
+// strand notes that the pod could not be ended, if anything of it is owed.
 func (p *pod) strand() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

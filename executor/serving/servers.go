@@ -56,7 +56,7 @@ func (d *Servers) GivenUp() bool { return d.givenUp.Load() }
 // LastLaunch reports whether a server which dies now is not launched again.
 func (d *Servers) LastLaunch() bool { return d.deaths >= maxRelaunches }
 
-// Progressed says that a trial was measured that a search had asked for, so that deaths
+// Progressed notes that a trial was measured that a search had asked for, so that deaths
 // before it do not count: under loads that are too high, servers die.
 func (d *Servers) Progressed() { d.deaths = 0 }
 
@@ -141,7 +141,7 @@ func (d *Servers) releaser(stop func(context.Context) error) func(context.Contex
 	}
 }
 
-// giveUp says that something of this deployment could not be ended: its
+// giveUp notes that something of this deployment could not be ended: its
 // remaining trials stay without an outcome, for a resume.
 func (d *Servers) giveUp(err error) {
 	d.m.addCleanup(err)

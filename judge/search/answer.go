@@ -146,7 +146,7 @@ func (t *tier) certify(level int) {
 	}
 }
 
-// lowest is the answer if not even the lowest level is certified.
+// lowest notes the answer if not even the lowest level is certified.
 func (t *tier) lowest(verdict string) {
 	switch {
 	case t.levels[0].broken():

@@ -427,7 +427,7 @@ func (l *loop) finish(s *slot, reuse bool) {
 	l.later(s)
 }
 
-// end is the end of a closed loop's slot.
+// end ends a closed loop's slot.
 func (l *loop) end(s *slot) {
 	s.state = unused
 	s.out = nil

@@ -235,7 +235,7 @@ func (l *loop) judge(s *slot, cause error, at time.Duration) {
 	s.answer.Close(cause, at)
 }
 
-// closed is the end of a connection by the server.
+// closed handles the end of a connection by the server.
 func (l *loop) closed(s *slot) {
 	switch s.state {
 	case asked:
@@ -258,7 +258,7 @@ func (l *loop) closed(s *slot) {
 	}
 }
 
-// broken is the end of a connection by an error.
+// broken handles the end of a connection by an error.
 func (l *loop) broken(s *slot, err error) {
 	switch s.state {
 	case asked:

@@ -234,7 +234,7 @@ func (r *run) drain(cancel context.CancelCauseFunc) {
 	}
 }
 
-// health is what is known when all is over.
+// health fills in what is known when all is over.
 func (r *run) health(h *load.Health) {
 	h.Client, h.StampKind, h.NetworkPath = "std", load.StampKind(r.kernel, r.user), r.driver.cfg.NetworkPath
 	h.Chunks, h.Reads, h.Coalesced, h.StampError = r.chunks, r.reads, r.coalesced, r.stampError

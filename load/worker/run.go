@@ -171,7 +171,7 @@ func (n *run) progress(p load.Progress) {
 	n.meter = p
 }
 
-// begin says that all is ready, and waits to hear when to begin.
+// begin tells that all is ready, and waits to hear when to begin.
 func (n *run) begin(ctx context.Context) time.Duration {
 	n.send(&frame{Kind: kindReady}, nil)
 	select {

@@ -103,7 +103,7 @@ func (p *Point) Fewest() int {
 	return fewest
 }
 
-// judge is what the objectives come to over all valid trials together, or where no
+// judge notes what the objectives come to over all valid trials together, or where no
 // trial is valid, the verdict on the one that came furthest.
 func (p *Point) judge() {
 	without := Pending

@@ -138,7 +138,7 @@ func field(p *conclude.Point, rate conclude.Measure, latencies []conclude.Measur
 	return draw.Field{Text: p.Verdict.Mark() + " " + text, Verdict: p.Verdict}
 }
 
-// comparisons are the sections that a plan has by what it varies: several engines,
+// comparisons writes the sections that a plan has by what it varies: several engines,
 // settings of memory, several GPUs, sides by turns.
 func comparisons(d *draw.Document, v *view.View) {
 	if v.Searching() {

@@ -143,7 +143,7 @@ func ratioTable(c *compare.Comparison, names sides, id string) table {
 	return t
 }
 
-// turns are the values of the axis that the plan compares by turns.
+// turns writes the values of the axis that the plan compares by turns.
 func (v *runView) turns() {
 	t := v.Turns()
 	if t == nil {

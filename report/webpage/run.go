@@ -106,7 +106,7 @@ func viewOf(run *report.Run, prefix string) *runView {
 	return v
 }
 
-// quality is how the deployments answered the plan's prompts.
+// quality writes how the deployments answered the plan's prompts.
 func (v *runView) quality() {
 	p, unread := v.View.Quality()
 	switch {
@@ -199,7 +199,7 @@ func some(texts []string, most int) []string {
 	return texts
 }
 
-// compared are the sentences about engines and GPUs, with the tables of both.
+// compared writes the sentences about engines and GPUs, with the tables of both.
 func (v *runView) compared(said []view.Said) {
 	at := map[string]int{}
 	for _, c := range said {

@@ -49,7 +49,7 @@ func (v *runView) table(first string, columns ...string) table {
 	return t
 }
 
-// add is a row with a cell and its figures.
+// add adds a row with a cell and its figures.
 func (t *table) add(v *runView, p *conclude.Point, columns ...string) {
 	if len(t.Rows) == MaxRows {
 		t.Left++
@@ -109,7 +109,7 @@ var shownColumns = []string{
 	col.P50E2EMs, col.P95E2EMs, col.P50UserTokS, col.USDPer1MOutputTokens, col.JoulesPerOutputToken, col.Completed, col.ErrorRate,
 }
 
-// cells is the table of all trials.
+// cells writes the table of all trials.
 func (v *runView) cells() {
 	outcomes := v.Run.Outcomes()
 	columns := slices.DeleteFunc(slices.Clone(shownColumns), func(c string) bool {
@@ -160,7 +160,7 @@ var steadyColumns = []string{
 	col.P99ClientLagMs, col.StampErrorMs, col.CalibratedErrorMs, col.ClientCPU, col.MaxRTTMs,
 }
 
-// steady is the table of how steady cells were.
+// steady writes the table of how steady cells were.
 func (v *runView) steady() {
 	points := v.Set.Points
 	columns := slices.DeleteFunc(slices.Clone(steadyColumns), func(c string) bool {

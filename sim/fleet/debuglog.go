@@ -49,12 +49,12 @@ func (d *debugLog) print(l debugLine) {
 	_, _ = d.to.Write(append(text, '\n'))
 }
 
-// assembled is of a request that the picker was asked about.
+// assembled logs a request that the picker was asked about.
 func (d *debugLog) assembled(r *picked) {
 	d.print(debugLine{Text: "LLM request assembled", ID: r.id, Model: r.model})
 }
 
-// picked is of a choice of the picker.
+// picked logs a choice of the picker.
 func (d *debugLog) picked(r *picked, e *endpoint, phase string, score float64) {
 	if d.off {
 		return
@@ -77,12 +77,12 @@ func (d *debugLog) picked(r *picked, e *endpoint, phase string, score float64) {
 	})
 }
 
-// prefill is of a request that the sidecar sends to a prefill server.
+// prefill logs a request that the sidecar sends to a prefill server.
 func (d *debugLog) prefill(to string) {
 	d.print(debugLine{Logger: "proxy server", Text: "sending prefill request", To: to})
 }
 
-// decode is of one that it sends to its own server.
+// decode logs one that it sends to its own server.
 func (d *debugLog) decode(to string) {
 	d.print(debugLine{Logger: "proxy server", Text: "sending request to decoder", To: to})
 }

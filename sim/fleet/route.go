@@ -94,7 +94,7 @@ func (c *choice) take(prompt []uint32) {
 	}
 }
 
-// computed says that the prompt is, at the first token.
+// computed notes that the prompt is, at the first token.
 func (c *choice) computed() {
 	c.done.Do(func() {
 		if c.phase != decode {
@@ -105,7 +105,7 @@ func (c *choice) computed() {
 	})
 }
 
-// release says that the request is no longer there.
+// release notes that the request is no longer there.
 func (c *choice) release() {
 	c.computed()
 	c.mu.Lock()

@@ -137,7 +137,7 @@ func cardOf(e Engine, id uint64, mode string) card {
 	}
 }
 
-// metrics are Dynamo's own, and behind them those of the engine inside.
+// metrics writes Dynamo's own, and behind them those of the engine inside.
 func (w *dynamoWorker) metrics(out http.ResponseWriter, r *http.Request) {
 	inner := &recorder{header: http.Header{}, status: http.StatusOK}
 	if e := w.engine.Load(); e != nil {
@@ -165,7 +165,7 @@ func (w *dynamoWorker) metrics(out http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// kvStats are the engine's gauges once more, under Dynamo's older names. A worker
+// kvStats writes the engine's gauges once more, under Dynamo's older names. A worker
 // of SGLang leaves all of them at 0.
 func (w *dynamoWorker) kvStats(body []byte) {
 	engine, e := w.engine.Load(), &exposition.Exposition{}

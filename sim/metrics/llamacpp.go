@@ -37,7 +37,7 @@ func LlamaCpp25(w io.Writer, s *Snapshot) {
 	e.gauge("llamacpp:requests_deferred", "Number of requests deferred.", float64(s.Waiting))
 }
 
-// rates are the gauges that are means over the time since the last scrape of any
+// rates writes the gauges that are means over the time since the last scrape of any
 // client.
 func (e *exposition) rates(s *Snapshot) {
 	last := s.Last

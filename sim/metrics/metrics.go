@@ -106,7 +106,7 @@ func (e *exposition) histogram(name, help string, h live.Histogram, more ...stri
 	e.forms(name, h, more...)
 }
 
-// forms are the series of one histogram of a family.
+// forms writes the series of one histogram of a family.
 func (e *exposition) forms(name string, h live.Histogram, more ...string) {
 	with := strings.Join(more, ",")
 	and := with

@@ -71,7 +71,7 @@ func TRTLLM10(w io.Writer, s *Snapshot) {
 	e.requests("", "finish_reason", s)
 }
 
-// requests are the families that both releases have, once a request has ended.
+// requests writes the families that both releases have, once a request has ended.
 func (e *exposition) requests(prefix, reason string, s *Snapshot) {
 	if s.finished() == 0 {
 		return

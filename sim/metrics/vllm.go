@@ -58,7 +58,7 @@ func VLLM(w io.Writer, s *Snapshot) {
 		float64(cfg.KVTokens())/float64(cfg.MaxModelLen), cfg.KVBytes, cfg.KVTokens(), cfg.Blocks, orNone(s.BlocksOverride)), 1)
 }
 
-// traffic is what the instrumented HTTP server tells.
+// traffic writes what the instrumented HTTP server tells.
 func traffic(w io.Writer, s *Snapshot) {
 	e := &exposition{w: w}
 	if len(s.HTTP) == 0 {
@@ -83,7 +83,7 @@ func traffic(w io.Writer, s *Snapshot) {
 	}
 }
 
-// process is what the Python client exports for a single process.
+// process writes what the Python client exports for a single process.
 func process(w io.Writer, s *Snapshot) {
 	e := &exposition{w: w}
 	e.gauge("process_start_time_seconds", "Start time of the process since unix epoch in seconds.", float64(s.Started.UnixMilli())/1e3)

@@ -398,7 +398,7 @@ func (s *Server) snapshot() *metrics.Snapshot {
 	return now
 }
 
-// iterations are the single steps since the last question; what was read is
+// iterations writes the single steps since the last question; what was read is
 // gone.
 func (s *Server) iterations(w http.ResponseWriter, _ *http.Request) {
 	list := []any{}

@@ -14,7 +14,7 @@ func (l *Lines) received(j *job) {
 	}
 }
 
-// loads is of a cache that is on its way from another server.
+// loads logs a cache that is on its way from another server.
 func (l *Lines) loads(j *job, from *kvTransfer) {
 	if l.Debug != nil {
 		blocks := (j.prompt + core.BlockSize - 1) / core.BlockSize
@@ -28,7 +28,7 @@ func (l *Lines) moved(j *job) {
 	}
 }
 
-// sent is of a cache that another server has got.
+// sent logs a cache that another server has got.
 func (l *Lines) sent(j *job) {
 	if l.Debug != nil {
 		l.Debug("Finished sending KV transfer for request %s", j.reply.ID)

@@ -44,7 +44,7 @@ type looks struct {
 	decode, e2e, tpot    time.Duration
 }
 
-// token is one that the engine has made.
+// token takes in one that the engine has made.
 func (l *looks) token(o core.Output) {
 	if o.N == 1 {
 		l.first++
@@ -64,7 +64,7 @@ func (l *looks) token(o core.Output) {
 	}
 }
 
-// step is a step that has begun and takes so long.
+// step takes in a step that has begun and takes so long.
 func (l *looks) step(s core.Stats, d time.Duration) {
 	l.took += d.Seconds()
 	l.running += float64(s.Running) * d.Seconds()

@@ -29,7 +29,7 @@ type Case struct {
 	Figures []Figure `json:"figures"`
 }
 
-// Add is one more case of the table.
+// Add adds a case to the table.
 func (t *Table) Add(name string, runs int, figures ...Figure) {
 	t.Cases = append(t.Cases, Case{name, runs, figures})
 }
