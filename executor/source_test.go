@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"sweep.dev/sweep/executor/event"
 	"sweep.dev/sweep/result"
 )
 
@@ -150,6 +151,23 @@ func TestTrace_skipped(t *testing.T) {
 	if i := slices.Index(codesOf(o), "trace_rows_skipped"); i < 0 {
 		t.Errorf("findings %v", codesOf(o))
 	}
+}
+
+// Clients in other processes are sent all prompts: a file that does not stay in memory is refused
+// for them before anything is started.
+func TestPrompts_severalClients(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "prompts.jsonl")
+	line := `{"prompt": "a", "not sent": "` + strings.Repeat("x", 3<<20) + `"}` + "\n"
+	if err := os.WriteFile(file, []byte(strings.Repeat(line, 12)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t, always(script{}), `matrix: {engine: sim, gpu: a, concurrency: 2}`, `load: {clients: 2, requests: 4, warmup: {requests: 1}, max_tokens: 4, prompts: {kind: jsonl, file: `+file+`}}`)
+	if _, err := w.run(t.Context()); err == nil || !strings.Contains(err.Error(), file+" has more than the 32 MiB of prompts that are sent to clients") {
+		t.Error(err)
+	}
+	want(t, "trials", len(w.outcomes()), 0)
+	want(t, "launches", len(w.seen(event.DeploymentStarted)), 0)
 }
 
 // Prompts that are too many for the memory are read from their file while they are sent. A

@@ -57,6 +57,10 @@ func (in *Inputs) Claim(cell plan.Cell, trial int) (first int, err error) {
 		return 0, fmt.Errorf("prompts: %w", err)
 	}
 	key := promptsKey(p)
+	if clients := cell.Load.Clients; in.rest[key] != nil && (clients.N > 1 || clients.Auto() || clients.Kind == plan.ClientsKubernetes) {
+		return 0, fmt.Errorf("prompts: %s has more than the %d MiB of prompts that are sent to clients in other processes; shorten it, or leave load.clients out",
+			promptsName(p), dataset.MaxHeld>>20)
+	}
 	first = in.next[key]
 	c := in.Source(cell, trial, first)
 	in.next[key] += max(0, c.Needed()) // -1 if only time tells, which the language allows with reuse alone

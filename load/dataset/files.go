@@ -40,10 +40,10 @@ const (
 // "csv" has a header and in it the column "prompt" and perhaps "max_tokens", as
 // RFC 4180 has it: a prompt in quotes may have several lines.
 //
-// Entries over maxHeld bytes in all stay in the file, from which rest reads them; it is
+// Entries over MaxHeld bytes in all stay in the file, from which rest reads them; it is
 // nil if there are none.
 func ReadPrompts(path, kind string) (entries []source.Entry, rest *source.Rest, err error) {
-	return readPrompts(path, kind, maxHeld)
+	return readPrompts(path, kind, MaxHeld)
 }
 
 // An add takes an entry, and the bytes of the file between which it is.

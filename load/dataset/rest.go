@@ -11,8 +11,8 @@ import (
 	"sweep.dev/sweep/load/source"
 )
 
-// maxHeld bounds the memory of the entries of a file, in bytes.
-const maxHeld = 32 << 20
+// MaxHeld bounds the memory of the entries of a file, in bytes.
+const MaxHeld = 32 << 20
 
 // A large file is one whose entries are not all in memory.
 type large struct {

@@ -3,7 +3,6 @@ package source
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"sync/atomic"
 
 	"sweep.dev/sweep/load"
@@ -115,17 +114,6 @@ func (p *Prompts) Err() error {
 		return nil
 	}
 	return *p.Rest.err.Load()
-}
-
-// Held returns the same prompts with all of them in memory.
-func (p Prompts) Held() (Prompts, error) {
-	entries := slices.Clip(p.Entries)
-	for i := len(entries); i < p.Count(); i++ {
-		entries = append(entries, p.entry(i))
-	}
-	err := p.Err()
-	p.Entries, p.Rest = entries, nil
-	return p, err
 }
 
 // Questions returns the messages of the user's in an entry's conversation.

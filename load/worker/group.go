@@ -93,9 +93,8 @@ type Load struct {
 // give up what is in flight: what is there is no measurement. That is no error but in
 // Health's Shards.
 func (g *Group) Run(ctx context.Context, l Load, rec load.Recorder, opts load.Options) (load.Health, error) {
-	var err error
-	if l.Source.Prompts, err = l.Source.Prompts.Held(); err != nil { // clients have no file of theirs
-		return load.Health{}, err
+	if l.Source.Prompts.Rest != nil {
+		return load.Health{}, errors.New("prompts that stay in their file cannot be sent to clients")
 	}
 	n := shard.Clients(l.Source, len(g.peers))
 	r := &joint{group: g, load: l, rec: rec, opts: opts, number: int(g.runs.Add(1)), parts: make([]*part, n)}
