@@ -34,11 +34,8 @@ func closing(s Settings, outcomes []Outcome, answers []Answer) (next Probe, ok b
 		if kept > 0 || missed >= closes || void >= maxInvalid {
 			continue
 		}
-		next = Probe{Level: level, Trial: 1, Why: Close, Device: last.Device, Times: 1}
+		next = Probe{Level: level, Trial: tried(outcomes, level) + 1, Why: Close, Device: last.Device, Times: 1}
 		for _, o := range outcomes {
-			if o.Level == level {
-				next.Trial++
-			}
 			if o.Level == level && o.Why == Confirm {
 				next.Times = max(next.Times, o.Times)
 			}

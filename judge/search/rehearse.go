@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"sweep.dev/sweep/result"
-	"sweep.dev/sweep/result/objective"
 )
 
 // A Server is one that a search is rehearsed on.
@@ -97,12 +96,7 @@ func keptBy(o Outcome, name string) (kept, known bool) {
 	if o.Why != Find || o.State != Measured {
 		return false, false
 	}
-	for _, r := range o.SLOs {
-		if r.Name == name {
-			return objective.Kept(r)
-		}
-	}
-	return false, false
+	return o.kept(name)
 }
 
 // Ends returns how a probe of a rehearsal ends. Its objective has one part.

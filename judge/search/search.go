@@ -99,14 +99,19 @@ func Next(s Settings, outcomes []Outcome) (next Probe, ok bool) {
 	}
 	if level, doubt := doubted(outcomes); ok && doubt {
 		last := outcomes[len(outcomes)-1]
-		next = Probe{Level: level, Trial: 1, Why: Find, Device: last.Device, Times: 1}
-		for _, o := range outcomes {
-			if o.Level == level {
-				next.Trial++
-			}
-		}
+		next = Probe{Level: level, Trial: tried(outcomes, level) + 1, Why: Find, Device: last.Device, Times: 1}
 	}
 	return next, ok
+}
+
+// tried returns how many trials of a level there are.
+func tried(outcomes []Outcome, level int) (n int) {
+	for _, o := range outcomes {
+		if o.Level == level {
+			n++
+		}
+	}
+	return n
 }
 
 // silent returns how many trials at the end a server answered no request of.
