@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"time"
+
+	"sweep.dev/sweep/result/timeline"
 )
 
 // A Pattern is one of the ways in which the requests of a load go. A load has the
@@ -69,6 +71,18 @@ func (l Load) Sends() (d time.Duration, known bool) {
 		d = p.length(l)
 	}
 	return d, known
+}
+
+// Holds returns the stages that keep one rate.
+func (l Load) Holds() (all []timeline.Hold) {
+	var from time.Duration
+	for _, s := range l.Stages {
+		if s.For > 0 {
+			all = append(all, timeline.Hold{From: from, To: from + s.For, Rate: s.Rate})
+		}
+		from += s.For + s.Over
+	}
+	return all
 }
 
 // PeakRate returns the highest rate of an open loop in requests per second, 0 if the

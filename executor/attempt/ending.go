@@ -69,21 +69,12 @@ func ruleOf(l plan.Load, due []time.Duration, objectives *objective.Watch) *stop
 }
 
 // holds returns the times in which an open loop keeps one rate. A trace is not known to.
-func holds(l plan.Load) []stopping.Hold {
-	var all []stopping.Hold
-	var from time.Duration
-	for _, stage := range l.Stages {
-		if stage.Over == 0 {
-			hold := stopping.Hold{From: from}
-			if stage.For > 0 {
-				hold.To = from + stage.For
-			}
-			all = append(all, hold)
-		}
-		from += stage.For + stage.Over
-	}
+func holds(l plan.Load) (all []stopping.Hold) {
 	if l.RequestRate > 0 {
-		all = []stopping.Hold{{}}
+		return []stopping.Hold{{}}
+	}
+	for _, h := range l.Holds() {
+		all = append(all, stopping.Hold{From: h.From, To: h.To})
 	}
 	return all
 }

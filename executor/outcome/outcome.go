@@ -110,7 +110,7 @@ func Of(t Trial, server *Server, m Measured, end End) (*result.Outcome, error) {
 	if moves(&t, row) {
 		row[col.CachedTokens] = nil
 	}
-	if took, ok := timeline.Recovery(m.Requests, m.Span.First, holds(t.Cell.Load)); ok {
+	if took, ok := timeline.Recovery(m.Requests, m.Span.First, t.Cell.Load.Holds()); ok {
 		row[col.BurstRecoveryS] = took.Seconds()
 	}
 	if row[col.ServerReportedThroughputTokS] == nil && m.Claimed != nil && end.Failure == nil {
@@ -358,15 +358,3 @@ func summaryOptions(t *Trial, m *Measured) summary.Options {
 }
 
 func lastLines(lines []string, n int) []string { return lines[max(0, len(lines)-n):] }
-
-// holds returns the parts of a load with stages that keep one rate.
-func holds(l plan.Load) (all []timeline.Hold) {
-	var from time.Duration
-	for _, s := range l.Stages {
-		if s.For > 0 {
-			all = append(all, timeline.Hold{From: from, To: from + s.For, Rate: s.Rate})
-		}
-		from += s.For + s.Over
-	}
-	return all
-}
