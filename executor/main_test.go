@@ -11,6 +11,6 @@ import (
 
 func TestMain(m *testing.M) {
 	rundirtest.InMemory()
-	polltest.Parallel(8)
+	polltest.Parallel(16)
 	goleak.VerifyTestMain(m)
 }

@@ -135,6 +135,7 @@ func TestFaults_toTheDriver(t *testing.T) {
 		}},
 	} {
 		t.Run(tt.fault, func(t *testing.T) {
+			t.Parallel()
 			for _, name := range Engines() {
 				s := speaker{name, ""}
 				in, p := s.start(t, append(tt.more, "--fault", tt.fault)...), s.profile(t)

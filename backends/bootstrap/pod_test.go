@@ -31,7 +31,7 @@ import (
 
 func TestMain(m *testing.M) {
 	pythontest.First()
-	polltest.Parallel(24)
+	polltest.Parallel(48)
 	goleak.VerifyTestMain(m)
 }
 

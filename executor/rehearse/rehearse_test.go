@@ -178,6 +178,9 @@ func TestRun_devices(t *testing.T) {
 		{[]float64{0.5, 1}, Launches{2, 5}, []int{0, 1}}, // after two devices they come again
 		{nil, Launches{New: 3}, nil},
 	} {
+		if of.launches.Taken > 0 && !slow.Tests {
+			continue
+		}
 		c := config(t, lines...)
 		c.Devices = of.speeds
 		r, err := Run(t.Context(), c)
@@ -225,6 +228,9 @@ func TestRun_devicesOfSearches(t *testing.T) {
 		speeds []float64
 		want   Launches
 	}{{[]float64{1, 0.5}, Launches{2, 10}}, {[]float64{1}, Launches{1, 10}}} {
+		if len(of.speeds) == 1 && !slow.Tests {
+			continue
+		}
 		c.Devices = of.speeds
 		r, err := Run(t.Context(), c)
 		if err != nil {

@@ -19,7 +19,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	polltest.Parallel(16)
+	polltest.Parallel(32)
 	goleak.VerifyTestMain(m)
 }
 

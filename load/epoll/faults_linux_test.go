@@ -27,7 +27,7 @@ var answers = map[string]loadtest.Answer{
 	"reset":                   {Fault: loadtest.ResetMidStream, After: 3},
 	"drop":                    {Fault: loadtest.DropMidStream, After: 3},
 	"end without a reason":    {Fault: loadtest.EndMidStream, After: 3},
-	"trickle":                 {Fault: loadtest.Trickle, ITL: 100 * time.Microsecond},
+	"trickle":                 {Fault: loadtest.Trickle, ITL: 40 * time.Microsecond},
 	"garbage":                 {Fault: loadtest.Garbage, After: 3},
 	"10 MB line":              {Fault: loadtest.LongLine, After: 3},
 	"error object":            {Fault: loadtest.ErrorObject, After: 3},

@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"sweep.dev/sweep/internal/polltest"
 	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/load/arrivals"
 	"sweep.dev/sweep/load/loadtest"
@@ -75,14 +76,20 @@ func drive(t *testing.T, ctx context.Context, c wire.Config, sc source.Config, o
 // of the client is left.
 func engine(t *testing.T, answer func(*loadtest.Request) loadtest.Answer) *loadtest.Engine {
 	t.Helper()
-	before := goleak.IgnoreCurrent()
+	leavesNothing(t)
 	e := loadtest.New(answer)
+	t.Cleanup(e.Close)
+	return e
+}
+
+// leavesNothing fails a test at its end if goroutines are left that it began from now on.
+func leavesNothing(t *testing.T) {
+	t.Helper()
+	before := goleak.IgnoreCurrent()
 	t.Cleanup(func() {
-		e.Close()
 		http.DefaultTransport.(*http.Transport).CloseIdleConnections()
 		goleak.VerifyNone(t, before)
 	})
-	return e
 }
 
 func same(a loadtest.Answer) func(*loadtest.Request) loadtest.Answer {
@@ -412,4 +419,7 @@ func TestDriver_stallShowsInOpenLoop(t *testing.T) {
 	}
 }
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	polltest.Parallel(8) // those of servers that hang
+	goleak.VerifyTestMain(m)
+}

@@ -3,6 +3,7 @@ package manifests
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -239,10 +240,10 @@ func TestLaunch_afterAnother(t *testing.T) {
 		t.Error(err)
 	}
 	f.Put(service, ofRun("run1", true))
-	ctx, cancel := context.WithTimeoutCause(t.Context(), 10*time.Second, errors.New("timeouts.launch"))
-	defer cancel()
-	_, err = l.Launch(ctx, asked(), &notebook{})
-	if err == nil || !strings.Contains(err.Error(), "held by the finalizer nvidia.com/finalizer") {
+	if !polltest.Longer(t.Context(), 3*time.Second, func(ctx context.Context) bool {
+		_, err = l.Launch(ctx, asked(), &notebook{})
+		return err != nil && strings.Contains(err.Error(), "held by the finalizer nvidia.com/finalizer")
+	}) {
 		t.Error(err)
 	}
 }
@@ -331,34 +332,37 @@ func TestLaunch_quota(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"jobs", "services"} {
 		for _, room := range []bool{false, true} {
-			l, f := setup(t, decode)
-			ctx, cancel := context.WithCancelCause(t.Context())
-			var tries atomic.Int64
-			ready(f, func(w http.ResponseWriter, r *http.Request, do func()) bool {
-				if r.Method != http.MethodPost || !strings.HasSuffix(r.URL.Path, "/"+kind) || r.URL.Query().Get("dryRun") != "" {
-					return rehearse(w, r, do)
+			t.Run(fmt.Sprintf("%s, room %v", kind, room), func(t *testing.T) {
+				t.Parallel()
+				l, f := setup(t, decode)
+				ctx, cancel := context.WithCancelCause(t.Context())
+				defer cancel(nil)
+				var tries atomic.Int64
+				ready(f, func(w http.ResponseWriter, r *http.Request, do func()) bool {
+					if r.Method != http.MethodPost || !strings.HasSuffix(r.URL.Path, "/"+kind) || r.URL.Query().Get("dryRun") != "" {
+						return rehearse(w, r, do)
+					}
+					if n := tries.Add(1); n > 2 || n == 2 && room {
+						return false
+					} else if n == 2 {
+						cancel(errors.New("timeouts.launch"))
+					}
+					w.WriteHeader(http.StatusForbidden)
+					_, _ = w.Write([]byte(`{"kind":"Status","reason":"Forbidden","code":403,"message":"x is forbidden: exceeded quota: q"}`))
+					return true
+				})
+				run, err := l.Launch(ctx, asked(), &notebook{})
+				failure, ok := errors.AsType[*backends.Failure](err)
+				switch {
+				case room && err == nil:
+					err = run.Stop(t.Context())
+				case !room && ok && failure.Class == signs.Quota && strings.Contains(failure.Hint, "timeouts.launch") && strings.Contains(err.Error(), "x is forbidden: exceeded quota: q: "):
+					err = nil
 				}
-				if n := tries.Add(1); n > 2 || n == 2 && room {
-					return false
-				} else if n == 2 {
-					cancel(errors.New("timeouts.launch"))
+				if left := made(f); err != nil || len(left) > 0 {
+					t.Errorf("%#v, %v, left are %v", failure, err, left)
 				}
-				w.WriteHeader(http.StatusForbidden)
-				_, _ = w.Write([]byte(`{"kind":"Status","reason":"Forbidden","code":403,"message":"x is forbidden: exceeded quota: q"}`))
-				return true
 			})
-			run, err := l.Launch(ctx, asked(), &notebook{})
-			failure, ok := errors.AsType[*backends.Failure](err)
-			switch {
-			case room && err == nil:
-				err = run.Stop(t.Context())
-			case !room && ok && failure.Class == signs.Quota && strings.Contains(failure.Hint, "timeouts.launch") && strings.Contains(err.Error(), "x is forbidden: exceeded quota: q: "):
-				err = nil
-			}
-			if left := made(f); err != nil || len(left) > 0 {
-				t.Errorf("%s, room %v: %#v, %v, left are %v", kind, room, failure, err, left)
-			}
-			cancel(nil)
 		}
 	}
 }
@@ -671,10 +675,10 @@ func TestEnd(t *testing.T) {
 		o.Set([]any{}, "metadata", "ownerReferences") // so that the fake leaves it there
 	})
 	later := backends.Ref{Kind: "kubernetes", Name: run.Ref.Name} // as a list has it
-	ctx, cancel := context.WithTimeoutCause(t.Context(), 10*time.Second, errors.New("enough"))
-	defer cancel()
-	err = End(ctx, l.In, later)
-	if err == nil || !strings.Contains(err.Error(), "deployments decode, held by the finalizer nvidia.com/finalizer") {
+	if !polltest.Longer(t.Context(), 3*time.Second, func(ctx context.Context) bool {
+		err = End(ctx, l.In, later)
+		return err != nil && strings.Contains(err.Error(), "deployments decode, held by the finalizer nvidia.com/finalizer")
+	}) {
 		t.Error(err)
 	}
 	f.Remove(deployment)

@@ -73,6 +73,7 @@ func TestFaults_dice(t *testing.T) {
 }
 
 func TestFaults_create(t *testing.T) {
+	t.Parallel()
 	// post creates "a" and says how it was answered; 0 is not at all.
 	post := func(t *testing.T, e *Emulator) int {
 		patience := time.Minute
@@ -105,6 +106,7 @@ func TestFaults_create(t *testing.T) {
 		{"html-502", 502, []string{}, 201},
 	} {
 		t.Run(c.fault, func(t *testing.T) {
+			t.Parallel()
 			e := start(t, Options{Faults: []string{c.fault}})
 			if got := postHTML(t, e, c.fault, post); got != c.status {
 				t.Errorf("answered %d, want %d", got, c.status)
@@ -139,6 +141,7 @@ func postHTML(t *testing.T, e *Emulator, fault string, post func(*testing.T, *Em
 }
 
 func TestFaults_createLate(t *testing.T) {
+	t.Parallel()
 	inTime(t, func(lasts time.Duration) string {
 		e := start(t, Options{Faults: []string{"create-late=" + lasts.String()}})
 		ask(t, e, 500, "POST", "/v2/pods", request("a", forever))
@@ -152,6 +155,7 @@ func TestFaults_createLate(t *testing.T) {
 }
 
 func TestFaults_seen(t *testing.T) {
+	t.Parallel()
 	inTime(t, func(lasts time.Duration) string {
 		e := start(t, Options{Faults: []string{"list-lag=" + lasts.String(), "get-404-after-create=" + lasts.String()}})
 		id := create(t, e, "a", forever)
@@ -170,6 +174,7 @@ func TestFaults_seen(t *testing.T) {
 }
 
 func TestFaults_pod(t *testing.T) {
+	t.Parallel()
 	made := func(t *testing.T, fault string) (*Emulator, string) {
 		e := start(t, Options{Faults: []string{fault}})
 		return e, create(t, e, "a", forever)
@@ -315,6 +320,7 @@ func engine(name string) map[string]any {
 }
 
 func TestFaults_delete(t *testing.T) {
+	t.Parallel()
 	t.Run("delete-200-but-alive", func(t *testing.T) {
 		e := start(t, Options{Faults: []string{"delete-200-but-alive=2"}})
 		id := create(t, e, "a", forever)

@@ -30,6 +30,7 @@ const (
 
 func TestMain(m *testing.M) {
 	guard.Main()
+	polltest.Parallel(8) // they wait for pods
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	switch {
 	case os.Getenv(asSweep) != "", os.Getenv("RUNPOD_POD_ID") != "":

@@ -133,6 +133,7 @@ func TestServeHTTP_refused(t *testing.T) {
 // TestEngine is the whole of a pod with a simulated engine: its life, ports,
 // key, secrets, GPUs and end.
 func TestEngine(t *testing.T) {
+	t.Parallel()
 	e := start(t, Options{Secrets: map[string]string{"hf": "hf_real"}, Provision: 30 * time.Millisecond, Pull: 3 * time.Second})
 	made := ask(t, e, 201, "POST", "/v2/pods", engine("engine")).body
 	id := made["id"].(string)
@@ -231,6 +232,7 @@ func environment(t *testing.T, pid int) map[string]string {
 // TestRestart: a container whose command ends is started again, and its uptime
 // begins anew; the disk is kept, until the pod is stopped.
 func TestRestart(t *testing.T) {
+	t.Parallel()
 	e := start(t, Options{})
 	id := create(t, e, "a", `n=$(cat $HOME/n 2>/dev/null || echo 0); n=$((n+1)); echo $n > $HOME/n; echo "start $n"; [ $n -ge 3 ] && exec tail -f /dev/null; exit 7`)
 	has := func(line string) func() bool {
@@ -312,6 +314,7 @@ func TestStock(t *testing.T) {
 
 // TestPodKey: a pod's own key is good for the pod alone.
 func TestPodKey(t *testing.T) {
+	t.Parallel()
 	e := start(t, Options{})
 	a, b := create(t, e, "a", "echo $RUNPOD_API_KEY; "+forever), create(t, e, "b", forever)
 	polltest.Until(t, "the key is printed", func() bool { return len(lines(e, a, "container")) > 0 })
@@ -448,6 +451,7 @@ func events(t *testing.T, e *Emulator, path, last string, n int) []string {
 
 // TestLogs: backfill, both sources, resumption, and lines that come later.
 func TestLogs(t *testing.T) {
+	t.Parallel()
 	e := start(t, Options{})
 	id := create(t, e, "a", `for i in 1 2 3 4 5; do echo "line $i <>"; done; until [ -e $HOME/go ]; do sleep 0.02; done; printf 'more\nno end'; exec tail -f /dev/null`)
 	polltest.Until(t, "five lines", func() bool { return len(lines(e, id, "container")) == 5 })
@@ -483,6 +487,7 @@ func TestLogs(t *testing.T) {
 
 // TestProxy: latency, buffering, drops, what listens not, and what says nothing.
 func TestProxy(t *testing.T) {
+	t.Parallel()
 	e := start(t, Options{ProxyIdle: 2 * time.Second})
 	id := serve(t, e)
 	url := strings.NewReplacer("{pod}", id, "{port}", "8000").Replace(e.ProxyURL())

@@ -17,6 +17,7 @@ import (
 	"sweep.dev/sweep/backends/kubernetes/stack"
 	"sweep.dev/sweep/internal/kubeapi"
 	"sweep.dev/sweep/internal/polltest"
+	"sweep.dev/sweep/internal/slow"
 )
 
 // begin is when the logs of the tests begin.
@@ -96,6 +97,10 @@ func follow(t *testing.T, api *kubeapi.Client, s *stack.Stack, o Options, c *col
 func TestFollow_breaks(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))
+	all, opened := 250, 8
+	if slow.Tests {
+		all, opened = 400, 20
+	}
 	c := &fakeContainer{name: "modelserver", runs: []*fakeRun{{}}}
 	p := &fakePod{name: "decode-0", uid: "u1", containers: []*fakeContainer{c}}
 	f := &fake{pods: []*fakePod{p}}
@@ -117,7 +122,7 @@ func TestFollow_breaks(t *testing.T) {
 	stop := follow(t, api, pd("decode", p), Options{}, &got)
 	var want []string
 	ms := 0
-	for i := range 400 {
+	for i := range all {
 		text := fmt.Sprintf("line %d", i)
 		if i%5 == 0 {
 			text = "the same"
@@ -144,7 +149,7 @@ func TestFollow_breaks(t *testing.T) {
 	if said := got.all(); !strings.Contains(said, "connection refused") || !strings.Contains(said, "resolving symlinks") || !strings.Contains(said, "its log is read again") {
 		t.Errorf("said\n%s", said)
 	}
-	if len(f.asked) < 20 {
+	if len(f.asked) < opened {
 		t.Errorf("the log was opened %d times only", len(f.asked))
 	}
 }
