@@ -103,7 +103,7 @@ func TestBombs(t *testing.T) {
 			}
 			cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", `ulimit -v 4000000 && ulimit -t 60 && exec "$0" validate plan.yaml`, self)
 			cmd.Dir = dir
-			cmd.Env = append(os.Environ(), asSweep+"=1")
+			cmd.Env = append(os.Environ(), asSweep+"=1", "GOGC=100")
 			out, err := cmd.CombinedOutput()
 			// A crash of Go's runtime exits with 2 as well.
 			if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != exitUsage || bytes.Contains(out, []byte("\ngoroutine ")) {

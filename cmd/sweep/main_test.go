@@ -52,9 +52,13 @@ func TestMain(m *testing.M) {
 		// up. A signal that is caught here is one that a child has by default.
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	}
-	polltest.Parallel(6) // of most tests, simulated servers compute half of the time
+	polltest.Parallel(8) // of most tests, simulated servers compute half of the time
 	os.Exit(withLedger(m.Run))
 }
+
+// seldom is the garbage collector's percentage in processes that tests start. Their heaps are
+// so small that it takes a tenth of their time otherwise.
+const seldom = "400"
 
 // withLedger keeps tests away from the ledger, the settings and the calibrations of the user
 // who runs them.
@@ -65,7 +69,7 @@ func withLedger(run func() int) int {
 	}
 	defer os.RemoveAll(dir)
 	// A calibration takes seconds; the test of it turns it on again.
-	for name, value := range map[string]string{"SWEEP_STATE_DIR": dir, "XDG_CONFIG_HOME": dir, "XDG_CACHE_HOME": dir, "SWEEP_CALIBRATE": "never"} {
+	for name, value := range map[string]string{"SWEEP_STATE_DIR": dir, "XDG_CONFIG_HOME": dir, "XDG_CACHE_HOME": dir, "SWEEP_CALIBRATE": "never", "GOGC": seldom} {
 		if err := os.Setenv(name, value); err != nil {
 			panic(err)
 		}
@@ -110,6 +114,7 @@ func runScripts(t *testing.T, dir string) {
 			env.Setenv("SWEEP_STATE_DIR", filepath.Join(env.WorkDir, ".state"))
 			env.Setenv("XDG_CACHE_HOME", filepath.Join(env.WorkDir, ".cache"))
 			env.Setenv("SWEEP_CALIBRATE", "never")
+			env.Setenv("GOGC", seldom)
 			env.Values[scriptEnv{}] = scriptVars(t, dir, env.Vars)
 			return nil
 		},

@@ -20,8 +20,8 @@ func TestWatch_terminal(t *testing.T) {
 	dir := t.TempDir()
 	const plan = `version: 1
 name: watched
-model: sweep/tiny
-matrix: {engine: vllm, gpu: h100, concurrency: [1, 2], max_tokens: 64}
+model: Qwen/Qwen2.5-7B-Instruct
+matrix: {engine: vllm, gpu: h100, concurrency: [1, 2], max_tokens: 16}
 backend: {kind: sim}
 load: {duration: 4s, warmup: {requests: 0}, prompts: {kind: synthetic, input_tokens: 20}}
 `
@@ -66,8 +66,8 @@ func TestWatch_deployments(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "plan.yaml"), `version: 1
 name: two
-model: sweep/tiny
-matrix: {engine: vllm, gpu: [h100, l4], concurrency: [1, 2], max_tokens: 64}
+model: Qwen/Qwen2.5-7B-Instruct
+matrix: {engine: vllm, gpu: [h100, l40s], concurrency: [1, 2], max_tokens: 16}
 backend: {kind: sim}
 load: {duration: 4s, warmup: {requests: 0}, prompts: {kind: synthetic, input_tokens: 20}}
 `)
@@ -82,7 +82,7 @@ load: {duration: 4s, warmup: {requests: 0}, prompts: {kind: synthetic, input_tok
 		return err == nil
 	})
 	watch := ptytest.Start(t, command("runs", "--watch", "out"), 100, 30)
-	for _, gpu := range []string{"h100", "l4"} {
+	for _, gpu := range []string{"h100", "l40s"} {
 		live := regexp.MustCompile(`two  [0-3]/4  vllm ` + gpu + ` \[[^\]]{2}\] .*tok/s  TTFT p95 `)
 		line := regexp.MustCompile(`(?m)^ +vllm ` + gpu + ` \[[^\]]{2}\] .*tok/s  TTFT p95 `)
 		polltest.Until(t, "the progress of "+gpu, func() bool {
