@@ -16,26 +16,26 @@ import (
 // A deployment is one set of cells that share a server, and what is left to do
 // for them.
 type deployment struct {
-	run    *run
-	config *Config // the run's
-	of     plan.Deployment
-	trials []trial
-	hunts  []*hunt // of a plan with find, which choose among the trials; else nil
-	// remaining is what left said last, for other goroutines; guarded by run.mu.
+	run      *run
+	config   *Config // the run's
+	of       plan.Deployment
+	trials   []trial
+	searches []*activeSearch // of a plan with find, which choose among the trials; else nil
+	// remaining is the last count of left, which other goroutines read; guarded by run.mu.
 	remaining int
-	taken     []string // devices that the next trial must not run on
+	excluded  []string // devices that the next trial must not run on
 	label     string
 
-	profile *engine.Profile
-	extra   attempt.Tally
-	servers *serving.Servers
-	up      *attempt.Subject   // its server is nil while none is up
-	round   int                // the number of the trials that the server measures
-	answers *answers           // to the plan's quality prompts; nil: none yet
-	print   result.Row         // the fingerprint of the launch that is up
-	known   known              // what software the committed trials measured
-	stops   []stop             // of committed trials, in their order
-	figures map[string]figures // by cell
+	profile        *engine.Profile
+	extra          attempt.Tally
+	servers        *serving.Servers
+	up             *attempt.Subject   // its server is nil while none is up
+	round          int                // the number of the trials that the server measures
+	answers        *answers           // to the plan's quality prompts; nil: none yet
+	fingerprintRow result.Row         // the fingerprint of the launch that is up
+	known          known              // what software the committed trials measured
+	stops          []stop             // of committed trials, in their order
+	figures        map[string]figures // by cell
 
 	objectives map[string]objectives // by cell that has trials added
 }
@@ -47,7 +47,7 @@ func newDeployment(r *run, d plan.Deployment) *deployment {
 // use makes attempts measure a server, of which nothing is known yet; nil for none.
 func (d *deployment) use(s *serving.Server) {
 	d.up = &attempt.Subject{Of: d.of, Profile: d.profile, Server: s, Extra: &d.extra}
-	d.print = nil
+	d.fingerprintRow = nil
 	d.described()
 }
 
@@ -64,8 +64,8 @@ func (d *deployment) execute(ctx context.Context) error {
 	well := false // stays so by a panic, too
 	defer func() { d.end(well && ctx.Err() == nil) }()
 	switch {
-	case d.hunts != nil:
-		err = d.hunt(ctx)
+	case d.searches != nil:
+		err = d.runSearches(ctx)
 	default:
 		err = d.measure(ctx, func(*trial) bool { return true })
 	}
@@ -108,15 +108,15 @@ func (d *deployment) measure(ctx context.Context, want func(*trial) bool) error 
 		if d.trials[i].done || !want(&d.trials[i]) {
 			continue
 		}
-		if err := d.bring(ctx, &d.trials[i]); err != nil {
+		if err := d.complete(ctx, &d.trials[i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// bring brings a trial to its outcome: it is run, or not if it is to be skipped.
-func (d *deployment) bring(ctx context.Context, t *trial) error {
+// complete runs a trial, or commits that it was skipped.
+func (d *deployment) complete(ctx context.Context, t *trial) error {
 	if t.skip != nil {
 		return d.commitSkipped(ctx, t)
 	}

@@ -33,12 +33,12 @@ func (d *deployment) identify(ctx context.Context) {
 
 // isTaken reports whether the server that is up is on a device that the next trial must not
 // run on.
-func (d *deployment) isTaken() bool { return slices.Contains(d.taken, d.up.Device) }
+func (d *deployment) isTaken() bool { return slices.Contains(d.excluded, d.up.Device) }
 
 // leave gives the server that is up back if it is on a device that is taken. A launch that
 // failed on another device is tried again.
 func (d *deployment) leave() {
-	if len(d.taken) == 0 || d.up.Server != nil && !d.isTaken() {
+	if len(d.excluded) == 0 || d.up.Server != nil && !d.isTaken() {
 		return
 	}
 	d.servers.Renew()

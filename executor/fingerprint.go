@@ -31,10 +31,10 @@ func (d *deployment) fingerprint(ctx context.Context) {
 		API: &d.profile.API, Model: d.of.Server.Served, Chat: d.of.Cells[0].Load.Endpoint != plan.EndpointCompletions,
 		Salt: fmt.Sprintf("%.4s%s%03d", d.config.State.Manifest.RunID, d.of.ID, s.Launch), Post: client.Post, Now: time.Now,
 	})
-	d.print = result.Row{}
+	d.fingerprintRow = result.Row{}
 	for column, v := range map[string]*float64{col.DevicePrefillMs: p.Prefill, col.DeviceDecodeMs: p.Decode} {
 		if v != nil {
-			d.print[column] = *v
+			d.fingerprintRow[column] = *v
 		}
 	}
 	d.described()

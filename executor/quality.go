@@ -64,7 +64,7 @@ func (r *run) readSamples(l *plan.LMEval) error {
 // described gives what is known of the deployment's answers, and of the launch that is up, to
 // its trials.
 func (d *deployment) described() {
-	d.up.Columns = maps.Clone(d.print)
+	d.up.Columns = maps.Clone(d.fingerprintRow)
 	if d.answers == nil {
 		return
 	}

@@ -55,16 +55,16 @@ func (s *Search) Server(edge int, hard bool) search.Server {
 	return search.Server{Edge: edge, Hard: hard, Requests: s.Cells[0].Load.Requests}
 }
 
-// A hunt is a search in progress. All that it knows are the outcomes of trials, so that
-// one that goes on asks for the same trials as one that was never interrupted.
-type hunt struct {
+// An activeSearch is a search in progress. It is rebuilt from the outcomes of committed
+// trials, so a resumed search asks for the same next trial.
+type activeSearch struct {
 	Search
 	ended map[rundir.Key]search.Outcome
 }
 
 // next returns the trial that the search asks for, and the devices that it must not run on; ok
 // is false if it has ended.
-func (h *hunt) next() (p search.Probe, taken []string, ok bool) {
+func (h *activeSearch) next() (p search.Probe, taken []string, ok bool) {
 	outcomes, p, ok := search.Replay(h.Settings, func(p search.Probe) (search.Outcome, bool) {
 		o, ended := h.ended[h.Key(p)]
 		return o, ended
@@ -85,9 +85,9 @@ func (d *deployment) begun() error {
 		}
 	}
 	for _, s := range Searches(d.config.Plan, cells) {
-		d.hunts = append(d.hunts, &hunt{Search: s, ended: map[rundir.Key]search.Outcome{}})
+		d.searches = append(d.searches, &activeSearch{Search: s, ended: map[rundir.Key]search.Outcome{}})
 	}
-	if len(d.hunts) == 0 {
+	if len(d.searches) == 0 {
 		return nil
 	}
 	for _, t := range d.trials {
@@ -98,14 +98,14 @@ func (d *deployment) begun() error {
 		if err != nil {
 			return fmt.Errorf("what is known of %s: %w", Label(t.cell), err)
 		}
-		d.tell(t.key, o)
+		d.noteOutcome(t.key, o)
 	}
 	return nil
 }
 
-// tell gives the searches the outcome of a trial.
-func (d *deployment) tell(key rundir.Key, o *result.Outcome) {
-	for _, h := range d.hunts {
+// noteOutcome gives the searches the outcome of a trial.
+func (d *deployment) noteOutcome(key rundir.Key, o *result.Outcome) {
+	for _, h := range d.searches {
 		if slices.ContainsFunc(h.Cells, func(c plan.Cell) bool { return c.ID == key.Cell }) {
 			h.ended[key] = search.Of(o)
 			if on := h.ended[key].On; d.up != nil && d.up.Server != nil && on != "" {
@@ -115,11 +115,11 @@ func (d *deployment) tell(key rundir.Key, o *result.Outcome) {
 	}
 }
 
-// hunt runs the trials that the deployment's searches ask for, one search after another;
+// runSearches runs the trials that the deployment's searches ask for, one search after another;
 // first all that the server may run that is up.
-func (d *deployment) hunt(ctx context.Context) error {
+func (d *deployment) runSearches(ctx context.Context) error {
 	for {
-		h, p, ok := d.wanted()
+		h, p, ok := d.nextSearch()
 		if !ok || d.over(ctx) {
 			return nil
 		}
@@ -141,15 +141,15 @@ func (d *deployment) hunt(ctx context.Context) error {
 	}
 }
 
-// wanted returns the next trial of the first search that has not ended, or of the first that
-// may use the device that is up; ok is false if all have ended. It sets what is taken.
-func (d *deployment) wanted() (of *hunt, next search.Probe, ok bool) {
-	for _, h := range d.hunts {
+// nextSearch returns the next trial of the first search that has not ended, or of the first that
+// may use the device that is up; ok is false if all have ended. It sets excluded.
+func (d *deployment) nextSearch() (of *activeSearch, next search.Probe, ok bool) {
+	for _, h := range d.searches {
 		p, taken, more := h.next()
 		if !more || ok && (slices.Contains(taken, d.up.Device) || !d.isTaken()) {
 			continue
 		}
-		of, next, ok, d.taken = h, p, true, taken
+		of, next, ok, d.excluded = h, p, true, taken
 	}
 	return of, next, ok
 }
@@ -158,12 +158,12 @@ func (d *deployment) wanted() (of *hunt, next search.Probe, ok bool) {
 // of each that has not ended.
 func (d *deployment) left() int {
 	n := 0
-	for _, h := range d.hunts {
+	for _, h := range d.searches {
 		if _, _, ok := h.next(); ok {
 			n++
 		}
 	}
-	if d.hunts != nil {
+	if d.searches != nil {
 		return n
 	}
 	for _, t := range d.trials {
@@ -193,7 +193,7 @@ func (r *run) leftLocked() int {
 func (r *run) expected() int {
 	n := 0
 	for _, d := range r.all {
-		for _, h := range d.hunts {
+		for _, h := range d.searches {
 			n += len(search.Rehearse(h.Settings, h.Server(len(h.Levels)/2, false)))
 		}
 	}

@@ -54,7 +54,7 @@ func (d *deployment) learn(t *trial, o *result.Outcome) {
 	d.skipFurther(t, o.Row)
 	d.skipDecided(t, o)
 	d.remember(o.Row)
-	d.tell(t.key, o)
+	d.noteOutcome(t.key, o)
 }
 
 // recall takes in what an earlier run has committed: which levels are not to be

@@ -87,7 +87,7 @@ func (s Series) Changed(night int) string {
 
 // Ask makes the board of a question.
 func Ask(all *history.File, q Question) (*Board, error) {
-	f, seconds := apart(all)
+	f, seconds := withoutRepeats(all)
 	nights, keys := relevant(f, q)
 	if len(nights) == 0 {
 		switch {
@@ -138,8 +138,8 @@ func Ask(all *history.File, q Question) (*Board, error) {
 	return b, nil
 }
 
-// apart returns a history without the nights that were measured a second time, and those.
-func apart(f *history.File) (first *history.File, seconds []history.Night) {
+// withoutRepeats returns a history without the nights that were measured a second time, and those.
+func withoutRepeats(f *history.File) (first *history.File, seconds []history.Night) {
 	first = &history.File{Accepts: f.Accepts, Settings: f.Settings}
 	for _, n := range f.Nights {
 		if n.Again != "" {

@@ -23,13 +23,13 @@ type remote struct {
 	host host.Host
 }
 
-var _ provision.Teller = (*remote)(nil)
+var _ provision.TermsUpdater = (*remote)(nil)
 
 func (r *remote) Host(int) host.Host { return r.host }
 func (r *remote) Close()             {}
 
-// Tell says what was not known before it had its place.
-func (r *remote) Tell(t *backends.Terms) {
+// UpdateTerms says what was not known before it had its place.
+func (r *remote) UpdateTerms(t *backends.Terms) {
 	t.GPU, t.ImageDigest = cmp.Or(t.GPU, r.made.GPU), cmp.Or(t.ImageDigest, r.made.ImageDigest)
 }
 

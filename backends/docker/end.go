@@ -89,9 +89,8 @@ func (b *Backend) Pause(ctx context.Context, ref backends.Ref) error {
 	return b.eachOf(ctx, ref, func(i provision.Instance) error { return b.halt(ctx, i.ID, i.Grace) })
 }
 
-// Resume starts them again. Their published ports, and the hour at which they
-// end themselves, are what they were told when they were made; where they are
-// reached may change.
+// Resume starts them again. They keep the published ports and the expiry time of their
+// creation; their addresses may change.
 func (b *Backend) Resume(ctx context.Context, ref backends.Ref) error {
 	return b.eachOf(ctx, ref, func(i provision.Instance) error { return containers{b}.Start(ctx, i) })
 }

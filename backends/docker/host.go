@@ -233,7 +233,7 @@ func (r reach) seenFromHere(addr string) (string, error) {
 	return "", fmt.Errorf("dial %s: the container does not publish that port, and this machine cannot reach the container's own address", addr)
 }
 
-// nowhere is where a container is that has ended before it could be asked.
+// nowhere is the address of a container that ended before its address was read.
 const nowhere = "127.0.0.1:0"
 
 func addressOf(c container.InspectResponse, port int) string {

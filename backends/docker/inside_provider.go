@@ -228,7 +228,7 @@ func (p inside) end(ctx context.Context, id, unit string, grace time.Duration, p
 			}
 		}
 		switch {
-		case len(mine) == 0 && s.taken(ports) == 0:
+		case len(mine) == 0 && s.firstInUse(ports) == 0:
 			if absent++; absent == 2 {
 				return nil
 			}
@@ -238,7 +238,7 @@ func (p inside) end(ctx context.Context, id, unit string, grace time.Duration, p
 			if err != nil {
 				return err
 			}
-			return fmt.Errorf("port %d is still taken, by %s", s.taken(ports), all.holder(s.taken(ports)))
+			return fmt.Errorf("port %d is still taken, by %s", s.firstInUse(ports), all.holder(s.firstInUse(ports)))
 		case len(mine) > 0 && !readers && !asked:
 			asked = true
 			err = p.b.signal(ctx, id, "TERM", leaders(mine))

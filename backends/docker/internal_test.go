@@ -194,7 +194,7 @@ func TestParseSurvey(t *testing.T) {
 	if got := s.holder(8000); got != "process 41 (python3 -m server)" {
 		t.Errorf("holder: %s", got)
 	}
-	if got := s.taken([]int{8001, 8123}); got != 8123 {
+	if got := s.firstInUse([]int{8001, 8123}); got != 8123 {
 		t.Errorf("taken: %d", got)
 	}
 	for _, nothing := range []string{"", "sh: not found\n", "@stat\n", "@stat\n1 (x\n"} {

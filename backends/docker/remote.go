@@ -31,7 +31,7 @@ type remote struct {
 	read    time.Time // when the container wrote the last piece of its log that has come
 }
 
-var _ provision.Teller = (*remote)(nil)
+var _ provision.TermsUpdater = (*remote)(nil)
 
 // Attach implements [provision.Provider].
 func (p containers) Attach(ctx context.Context, i provision.Instance, u *provision.Unit) (provision.Remote, error) {
@@ -64,8 +64,8 @@ func (p containers) Attach(ctx context.Context, i provision.Instance, u *provisi
 func (r *remote) Host(int) host.Host { return r.host }
 func (r *remote) Close()             {}
 
-// Tell says which image it is, if nothing else has.
-func (r *remote) Tell(t *backends.Terms) {
+// UpdateTerms says which image it is, if nothing else has.
+func (r *remote) UpdateTerms(t *backends.Terms) {
 	if t.ImageDigest == "" {
 		t.ImageDigest = r.digest
 	}

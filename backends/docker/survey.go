@@ -251,8 +251,8 @@ func (s survey) holder(port int) string {
 	return "a process that cannot be seen"
 }
 
-// taken returns the first of the ports on which anybody listens; 0 is none.
-func (s survey) taken(ports []int) int {
+// firstInUse returns the first of the ports on which anybody listens; 0 is none.
+func (s survey) firstInUse(ports []int) int {
 	for _, p := range ports {
 		if len(s.listening[p]) > 0 {
 			return p

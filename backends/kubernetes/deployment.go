@@ -143,7 +143,7 @@ func (d *deployment) reach(ctx context.Context, p *place, s *stack.Stack) {
 	refused := d.b.refuses(ctx, at)
 	to.proxied = refused != ""
 	switch {
-	case to.proxied && !slices.ContainsFunc(s.Rights, func(r stack.Held) bool { return r.Resource == "pods/proxy" && r.Held }):
+	case to.proxied && !slices.ContainsFunc(s.Rights, func(r stack.RightStatus) bool { return r.Resource == "pods/proxy" && r.Held }):
 		p.why = fmt.Sprintf("%s, and this user may not get pods/proxy, which would read them through the API server", refused)
 		return
 	case to.proxied:

@@ -17,8 +17,8 @@ import (
 // Adopt implements [backends.Adopter]: it takes over the running units of a
 // deployment that an earlier run has kept. What they were started with says
 // where they are. Their heartbeat begins again; the logs are copied from their
-// start. Whoever hears [backends.ErrNotFound] takes all of it for gone: what is
-// left of a deployment is ended before.
+// start. Before it returns [backends.ErrNotFound] it ends what is left of the
+// deployment, because the caller forgets it then.
 func (l *Layer) Adopt(ctx context.Context, spec backends.Spec, ref backends.Ref) (_ backends.Deployment, err error) {
 	if err := l.Check(spec); err != nil {
 		return nil, err
@@ -108,7 +108,7 @@ func (l *Layer) Adopt(ctx context.Context, spec backends.Spec, ref backends.Ref)
 	if begin != nil {
 		err = begin(ctx)
 	} else {
-		err = d.tell(ctx, time.Time{})
+		err = d.extendAgents(ctx, time.Time{})
 	}
 	if err != nil {
 		return nil, err

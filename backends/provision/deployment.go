@@ -134,7 +134,7 @@ func (d *deployment) learn(m *member) {
 			units = map[string]string{}
 		}
 		units[i.Unit] = i.ID
-		// The next one is made after this was written down, so that it may exist.
+		// Written before the next unit is created, so that a crash finds it.
 		if next := d.next(); next != nil {
 			units[next.unit.Name] = ""
 		}
@@ -281,8 +281,8 @@ func (d *deployment) Terms() backends.Terms {
 	t := d.terms
 	t.Findings = slices.Clone(t.Findings)
 	for _, m := range d.members {
-		if teller, ok := m.remote.(Teller); ok {
-			teller.Tell(&t)
+		if updater, ok := m.remote.(TermsUpdater); ok {
+			updater.UpdateTerms(&t)
 		}
 	}
 	return t
@@ -308,7 +308,7 @@ func (d *deployment) Keep(ctx context.Context, until time.Time) error {
 		if until.After(d.pod.Expires.Add(time.Second)) {
 			return fmt.Errorf("%w: it ends itself at %s", backends.ErrSpec, d.pod.Expires.Format(time.RFC3339))
 		}
-		if err := d.tell(ctx, until); err != nil {
+		if err := d.extendAgents(ctx, until); err != nil {
 			return err
 		}
 		d.LetGo()
@@ -320,9 +320,9 @@ func (d *deployment) Keep(ctx context.Context, until time.Time) error {
 	return nil
 }
 
-// tell says to every agent how long no heartbeat is needed; to the group, where that ends
+// extendAgents tells every agent how long no heartbeat is needed; to the group, where that ends
 // the units.
-func (d *deployment) tell(ctx context.Context, until time.Time) error {
+func (d *deployment) extendAgents(ctx context.Context, until time.Time) error {
 	if d.keep != nil {
 		return d.keep(ctx, until)
 	}

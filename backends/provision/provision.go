@@ -289,9 +289,9 @@ type Remote interface {
 	Close()
 }
 
-// A Teller is a Remote that learns more of the terms of its unit while it runs.
+// A TermsUpdater is a Remote that learns more of the terms of its unit while it runs.
 // Optional, found by type assertion.
-type Teller interface{ Tell(t *backends.Terms) }
+type TermsUpdater interface{ UpdateTerms(t *backends.Terms) }
 
 // A Stager is a Remote whose replicas do not run when it is attached: those of one
 // role are started when the roles before it are up. Optional, found by type

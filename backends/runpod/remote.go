@@ -42,9 +42,9 @@ type remote struct {
 }
 
 var (
-	_ provision.Teller  = (*remote)(nil)
-	_ provision.Proxied = (*remote)(nil)
-	_ provision.Stager  = (*remote)(nil)
+	_ provision.TermsUpdater = (*remote)(nil)
+	_ provision.Proxied      = (*remote)(nil)
+	_ provision.Stager       = (*remote)(nil)
 )
 
 // Attach implements [provision.Provider]: it waits until the container runs and
@@ -202,8 +202,8 @@ func (r *remote) AgentURL(int) string { return r.agentURL }
 // Close implements [provision.Remote]: nothing outlives a Follow.
 func (r *remote) Close() {}
 
-// Tell implements [provision.Teller].
-func (r *remote) Tell(t *backends.Terms) {
+// UpdateTerms implements [provision.TermsUpdater].
+func (r *remote) UpdateTerms(t *backends.Terms) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.terms.USDPerHour > 0 {

@@ -39,7 +39,7 @@ func (r *remote) Follow(ctx context.Context, _ int, offset int64, to io.Writer) 
 		case end != nil:
 			return end
 		}
-		r.looked()
+		r.pollDone()
 		select {
 		case <-ctx.Done():
 			return nil
@@ -108,8 +108,8 @@ func (f *follower) end() {
 	}
 }
 
-// looked tells those who wait that a look is done.
-func (f *follower) looked() {
+// pollDone tells those who wait that a look is done.
+func (f *follower) pollDone() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	close(f.polled)

@@ -34,10 +34,10 @@ type remote struct {
 }
 
 var (
-	_ provision.Remote = (*remote)(nil)
-	_ provision.Teller = (*remote)(nil)
-	_ host.Host        = (*remote)(nil)
-	_ host.Porter      = (*remote)(nil)
+	_ provision.Remote       = (*remote)(nil)
+	_ provision.TermsUpdater = (*remote)(nil)
+	_ host.Host              = (*remote)(nil)
+	_ host.Porter            = (*remote)(nil)
 )
 
 // Attach implements [provision.Provider].
@@ -62,8 +62,8 @@ func (r *remote) Host(int) host.Host { return r }
 // Close implements [provision.Remote].
 func (r *remote) Close() { r.release() }
 
-// Tell implements [provision.Teller].
-func (r *remote) Tell(t *backends.Terms) {
+// UpdateTerms implements [provision.TermsUpdater].
+func (r *remote) UpdateTerms(t *backends.Terms) {
 	without := result.Finding{Code: finding.NoHeartbeat, Text: "the host has no python3: the server ends itself at its expiry time, not when sweep is gone"}
 	if r.agent == nil && !slices.Contains(t.Findings, without) {
 		t.Findings = append(t.Findings, without)

@@ -87,7 +87,7 @@ func (l *link) session(ctx context.Context, call string) (*session, *gossh.Clien
 		err error
 	}
 	done := make(chan made, 1)
-	go func() { // ends with the client, but for what the library forgets
+	go func() { // ends with the client; the library may leak its own goroutine
 		s, err := begin(client, call)
 		done <- made{s, err}
 	}()

@@ -79,7 +79,7 @@ func (a *app) do(ctx context.Context, args []string) int {
 	if err == nil {
 		return exitOK
 	}
-	if text := unsaid(err); text != nil {
+	if text := printable(err); text != nil {
 		a.complain(text)
 	}
 	return exitCode(err)

@@ -118,12 +118,12 @@ func (a *app) calibrateRun(ctx context.Context, c *cli.Command, p *plan.Plan, de
 		return nil, nil
 	}
 	text := found.Warning(want.chunks)
-	if text == "" || found.Told {
+	if text == "" || found.Announced {
 		return found, nil
 	}
 	a.say("sweep: %s", text)
 	if found.Disturbance() != "" {
-		found.Told = true
+		found.Announced = true
 		if err := a.calibrations().keep(found); err != nil {
 			a.say("sweep: the calibration is not kept for the next run: %v", err)
 		}
@@ -135,7 +135,7 @@ func (a *app) calibrateRun(ctx context.Context, c *cli.Command, p *plan.Plan, de
 func (a *app) warnOfDemand(deployments []plan.Deployment, of traits) {
 	want := demandOf(deployments, of)
 	found := a.calibrations().find(calibrate.ThisMachine(version()), want.Bounded())
-	if found == nil || found.Told {
+	if found == nil || found.Announced {
 		return
 	}
 	if text := found.Warning(want.chunks); text != "" {

@@ -24,8 +24,8 @@ func (a *app) verdict(j job, run *report.Run, rep executor.Report, err error) er
 	resume, show := "sweep resume "+dir, "sweep report "+dir
 	// The last line is the next command, so all else stands before it.
 	ended := func(code int, next string) error {
-		if j.tell != nil {
-			j.tell(finished(j, code, run, rep))
+		if j.notifyFinish != nil {
+			j.notifyFinish(finished(j, code, run, rep))
 		}
 		return a.ended(code, next)
 	}

@@ -104,7 +104,7 @@ func TestEstimateLeft_search(t *testing.T) {
 					trials += trialEstimate(d.Server, s.Load(p), of.scale)
 				}
 				if states[key] == nil {
-					states[key] = &left{got: estimateLeft(p, d, of, everything(p), func(executor.Search) soFar { return soFar{outcomes: done} })}
+					states[key] = &left{got: estimateLeft(p, d, of, everything(p), func(executor.Search) endedTrials { return endedTrials{outcomes: done} })}
 				}
 				one := states[key]
 				one.took = append(one.took, trials)
@@ -144,8 +144,8 @@ func TestEstimateLeft_again(t *testing.T) {
 	kept := func(p search.Probe) bool {
 		return slices.ContainsFunc(probes[again+1:], func(k search.Probe) bool { return k.Level == p.Level && k.Trial == p.Trial })
 	}
-	all := estimateSearches(p, d, func(executor.Search) soFar { return soFar{outcomes: done} }, 1)
-	few := estimateSearches(p, d, func(executor.Search) soFar { return soFar{done, kept} }, 1)
+	all := estimateSearches(p, d, func(executor.Search) endedTrials { return endedTrials{outcomes: done} }, 1)
+	few := estimateSearches(p, d, func(executor.Search) endedTrials { return endedTrials{done, kept} }, 1)
 	if few.probes < 1 || few.probes >= all.probes || few.took >= all.took || few.longer >= all.longer {
 		t.Errorf("%+v with what is there, %+v without", few, all)
 	}

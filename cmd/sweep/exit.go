@@ -193,8 +193,8 @@ func codesIn(err error) (codes []int) {
 	return codes
 }
 
-// unsaid returns what of an error is to be told; nil if it is statuses alone.
-func unsaid(err error) error {
+// printable returns the part of an error that is printed; nil if it has exit statuses alone.
+func printable(err error) error {
 	return without(err, func(part error) bool {
 		s, ok := part.(*statusError) //nolint:errorlint // one by one
 		return ok && s.err == nil

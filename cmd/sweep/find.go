@@ -53,23 +53,24 @@ type searchEstimate struct {
 	took, longer time.Duration
 }
 
-// looked is at how many capacities the cost of a search is looked at, evenly over its levels.
-const looked = 12
+// costPoints is the number of capacities, evenly over its levels, of which the cost of a search
+// is computed.
+const costPoints = 12
 
-// A soFar is what of a search has ended.
-type soFar struct {
+// An endedTrials is what of a search has ended.
+type endedTrials struct {
 	outcomes []search.Outcome // in their order, up to the first that is left
-	// kept says whether a trial behind these has an outcome too, as one has behind a trial
-	// that is run again; nil: none has.
-	kept func(search.Probe) bool
+	// hasOutcome reports whether a trial behind these has an outcome too: those behind a
+	// trial that is run again have one. nil: none has.
+	hasOutcome func(search.Probe) bool
 }
 
-// A doneSoFar is what of each search has ended; nil is nothing of any.
-type doneSoFar func(executor.Search) soFar
+// An endedOf returns what of each search has ended; nil is nothing of any.
+type endedOf func(executor.Search) endedTrials
 
-func (d doneSoFar) of(s executor.Search) soFar {
+func (d endedOf) of(s executor.Search) endedTrials {
 	if d == nil {
-		return soFar{}
+		return endedTrials{}
 	}
 	return d(s)
 }
@@ -77,7 +78,7 @@ func (d doneSoFar) of(s executor.Search) soFar {
 // estimateSearch returns what is left of a search after what is done: the mean over all
 // capacities that this leaves open, and the most that it takes if each level needs all trials
 // that it may have, of the least, the middle and the greatest capacity.
-func estimateSearch(s executor.Search, done soFar, scale float64) (e searchEstimate) {
+func estimateSearch(s executor.Search, done endedTrials, scale float64) (e searchEstimate) {
 	e = expectedSearch(s, done, scale)
 	low, high := search.Edges(s.Settings, done.outcomes)
 	for _, edge := range slices.Compact([]int{low + 1, (low + high + 1) / 2, high}) {
@@ -88,10 +89,10 @@ func estimateSearch(s executor.Search, done soFar, scale float64) (e searchEstim
 }
 
 // expectedSearch returns the mean of it over the capacities alone, with the greatest of them as the most.
-func expectedSearch(s executor.Search, done soFar, scale float64) (e searchEstimate) {
+func expectedSearch(s executor.Search, done endedTrials, scale float64) (e searchEstimate) {
 	sum := 0
 	low, high := search.Edges(s.Settings, done.outcomes)
-	n := min(looked, high-low)
+	n := min(costPoints, high-low)
 	for i := range n {
 		probes, took := done.left(s, low+(i+1)*(high-low)/n, false, scale)
 		sum, e.took = sum+probes, e.took+took
@@ -163,7 +164,7 @@ func (s *searching) left(done int) (total int, seconds float64) {
 			continue
 		}
 		low, high := search.Edges(s.all[i].Settings, outcomes)
-		n, took := soFar{outcomes: outcomes}.left(s.all[i], (low+high+1)/2, false, s.scale)
+		n, took := endedTrials{outcomes: outcomes}.left(s.all[i], (low+high+1)/2, false, s.scale)
 		total, seconds = total+n, seconds+took.Seconds()
 	}
 	return max(1, total), seconds
@@ -171,9 +172,9 @@ func (s *searching) left(done int) (total int, seconds float64) {
 
 // left returns how many trials of a search are left, and how long they take, if its server keeps every
 // objective below an edge.
-func (d soFar) left(s executor.Search, edge int, hard bool, scale float64) (n int, took time.Duration) {
+func (d endedTrials) left(s executor.Search, edge int, hard bool, scale float64) (n int, took time.Duration) {
 	for _, p := range search.RehearseFrom(s.Settings, d.outcomes, s.Server(edge, hard)) {
-		if d.kept == nil || !d.kept(p) {
+		if d.hasOutcome == nil || !d.hasOutcome(p) {
 			n, took = n+1, took+trialEstimate(s.Cells[p.Level].Server, s.Load(p), scale)
 		}
 	}
@@ -181,7 +182,7 @@ func (d soFar) left(s executor.Search, edge int, hard bool, scale float64) (n in
 }
 
 // estimateSearches returns the sum over the searches of a deployment.
-func estimateSearches(p *plan.Plan, d plan.Deployment, done doneSoFar, scale float64) (e searchEstimate) {
+func estimateSearches(p *plan.Plan, d plan.Deployment, done endedOf, scale float64) (e searchEstimate) {
 	for _, s := range executor.Searches(p, d.Cells) {
 		one := estimateSearch(s, done.of(s), scale)
 		e.probes, e.most, e.took, e.longer = e.probes+one.probes, e.most+one.most, e.took+one.took, e.longer+one.longer
@@ -218,9 +219,9 @@ func (j *job) replay(s executor.Search) (done []search.Outcome, more bool) {
 }
 
 // done returns what of a search has ended.
-func (j *job) done(s executor.Search) soFar {
+func (j *job) done(s executor.Search) endedTrials {
 	done, _ := j.replay(s)
-	return soFar{done, func(p search.Probe) bool {
+	return endedTrials{done, func(p search.Probe) bool {
 		return executor.Done(j.plan, j.state, j.retry, s.Cells[p.Level], s.Key(p).Trial)
 	}}
 }
@@ -316,7 +317,7 @@ func (p planned) confidences(servers []server) string {
 			}
 			for _, one := range executor.Searches(p.plan, s.of.Cells) {
 				one.Confidence = confidence
-				each := expectedSearch(one, soFar{}, p.plugins.traits().scale).took
+				each := expectedSearch(one, endedTrials{}, p.plugins.traits().scale).took
 				took, cost, known = took+each, cost+s.price.USDPerHour*each.Hours(), known && s.price.Known
 			}
 		}

@@ -28,9 +28,9 @@ func webhookFlags() []cli.Flag {
 	}
 }
 
-// teller makes what tells the webhook of a plan how the run ended; nil if there is none
+// finishNotifier makes what tells the webhook of a plan how the run ended; nil if there is none
 // or the command line does not permit it. A URL that cannot be called is refused now.
-func (a *app) teller(ctx context.Context, c *cli.Command, p *plan.Plan) (func(notify.Ended), error) {
+func (a *app) finishNotifier(ctx context.Context, c *cli.Command, p *plan.Plan) (func(notify.Ended), error) {
 	if p.OnFinish == nil || p.OnFinish.Webhook == nil {
 		return nil, nil
 	}

@@ -96,7 +96,7 @@ func TestVerdict_told(t *testing.T) {
 		a := &app{err: &out}
 		j := madeUp(backends.Factory{})
 		var told []notify.Ended
-		j.tell = func(e notify.Ended) { told = append(told, e); a.say("told") }
+		j.notifyFinish = func(e notify.Ended) { told = append(told, e); a.say("told") }
 		if got := exitCode(a.verdict(j, c.run, c.rep, nil)); got != c.code {
 			t.Errorf("exit %d, want %d", got, c.code)
 		}

@@ -89,7 +89,7 @@ func (a *app) fit(c *cli.Command, dir string) error {
 		return &usage{err}
 	}
 	m.profile.Of(got.Constants, m.gpu)
-	m.profile.Errors, m.profile.LeftOut, m.profile.Source.Fitted = got.Errors, got.Held, len(got.Fitted)
+	m.profile.Errors, m.profile.LeftOut, m.profile.Source.Fitted = got.Errors, got.HeldOut, len(got.Fitted)
 	text, err := m.profile.Text()
 	if err != nil {
 		return err
@@ -240,7 +240,7 @@ func fitText(page *draw.Document, m *measuredServer, got *fit.Result) {
 	)
 	page.Text(fmt.Sprintf("left out: %s, which the fit has not seen: simulated / measured - 1", humanize.Plural(len(got.LeftOut), "cell")))
 	rows := [][]string{{"", "median, without sign", "worst"}}
-	for _, h := range got.Held {
+	for _, h := range got.HeldOut {
 		rows = append(rows, []string{h.Column, fmt.Sprintf("%.1f %%", 100*h.Median), fmt.Sprintf("%+.1f %%", 100*h.Worst)})
 	}
 	page.Rows(rows...)

@@ -131,7 +131,7 @@ func spent(s event.Spending) string {
 	return text + " so far"
 }
 
-// A countdown says how long something takes, and does not grow but with a reason.
+// A countdown is the time to go. It grows only with a reason that can be shown.
 type countdown struct {
 	shown time.Duration
 	any   bool

@@ -149,7 +149,7 @@ func (a *app) gate(ctx context.Context, c *cli.Command, dir string) error {
 		a.next(fmt.Sprintf("sweep night accept --history %s %s, if this is the new normal", plaintext.Word(c.String("history")), plaintext.Word(dir)))
 	}
 	if short != nil {
-		if text := unsaid(short); text != nil {
+		if text := printable(short); text != nil {
 			a.complain(text)
 		}
 		code = worstJudged(exitCode(short), code)

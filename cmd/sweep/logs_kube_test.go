@@ -70,7 +70,7 @@ func TestLogs_timeline(t *testing.T) {
 	inKubePage(t, got.stdout)
 
 	got = sweep(t, ".", nil, "logs", kubeLogs, "--timeline", "--json", "--request", kubeRequest)
-	var told loglines.Telling
+	var told loglines.Timeline
 	if err := json.Unmarshal([]byte(got.stdout), &told); err != nil || len(told.Steps) != 14 || told.Named != 1 {
 		t.Errorf("%v\n%s%s", err, got.stdout, got.stderr)
 	}
@@ -106,7 +106,7 @@ func TestLogs_timelineOfRoles(t *testing.T) {
 		}
 	}
 	got := sweep(t, ".", nil, "logs", dir, "--timeline", "--json", "--request", kubeRequest)
-	var told loglines.Telling
+	var told loglines.Timeline
 	if err := json.Unmarshal([]byte(got.stdout), &told); err != nil || len(told.Missing) != 0 || len(told.Steps) < 13 {
 		t.Errorf("%v\n%s%s", err, got.stdout, got.stderr)
 	}

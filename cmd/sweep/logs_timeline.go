@@ -28,7 +28,7 @@ func (a *app) timeline(ctx context.Context, c *cli.Command) error {
 	if request == "" {
 		return &usage{errors.New("--timeline needs --request ID: the x-request-id of the router, or the id of a server's answer")}
 	}
-	var told loglines.Telling
+	var told loglines.Timeline
 	var err error
 	if c.IsSet("kube") {
 		told, err = a.kubeTimeline(ctx, c, request)
@@ -49,7 +49,7 @@ func (a *app) timeline(ctx context.Context, c *cli.Command) error {
 	return page.Err()
 }
 
-func missingHint(told loglines.Telling) string {
+func missingHint(told loglines.Timeline) string {
 	if len(told.Missing) == 0 {
 		return "is it the id of the router or of a server, and do the logs go back so far?"
 	}
@@ -57,10 +57,10 @@ func missingHint(told loglines.Telling) string {
 }
 
 // kubeTimeline reads the logs of a stack as they are now.
-func (a *app) kubeTimeline(ctx context.Context, c *cli.Command, request string) (loglines.Telling, error) {
+func (a *app) kubeTimeline(ctx context.Context, c *cli.Command, request string) (loglines.Timeline, error) {
 	s, err := a.stackLogs(ctx, c, 0)
 	if err != nil {
-		return loglines.Telling{}, err
+		return loglines.Timeline{}, err
 	}
 	s.options.Once, s.options.Say = true, a.sayOf
 	told, err := s.reader.Tell(request, func(story *loglines.Story) error {
@@ -80,14 +80,14 @@ func (a *app) kubeTimeline(ctx context.Context, c *cli.Command, request string) 
 		return errors.Join(err, context.Cause(ctx))
 	})
 	if err != nil {
-		return loglines.Telling{}, refusedByKube(err, "probe", s.stack.Namespace)
+		return loglines.Timeline{}, refusedByKube(err, "probe", s.stack.Namespace)
 	}
 	return told, nil
 }
 
 // fileTimeline reads the logs of a run directory, or files that --save kept.
-func (a *app) fileTimeline(c *cli.Command, request string) (loglines.Telling, error) {
-	none := loglines.Telling{}
+func (a *app) fileTimeline(c *cli.Command, request string) (loglines.Timeline, error) {
+	none := loglines.Timeline{}
 	profile, err := logEngine(cmp.Or(c.String("engine"), "llm-d"))
 	if err != nil {
 		return none, err
@@ -215,7 +215,7 @@ func sourceOf(name string) loglines.Source {
 }
 
 // printTimeline writes the steps of a request by their times.
-func printTimeline(page *draw.Document, told loglines.Telling) {
+func printTimeline(page *draw.Document, told loglines.Timeline) {
 	start, end, whole := extent(told.Steps)
 	if len(told.Steps) > 0 {
 		took := "in"
@@ -274,7 +274,7 @@ func printTimeline(page *draw.Document, told loglines.Telling) {
 
 // extent returns between which times the steps of a request were, and whether a line has whole
 // seconds only. It then begins with a whole second.
-func extent(steps []loglines.Told) (start, end time.Time, whole bool) {
+func extent(steps []loglines.TimelineStep) (start, end time.Time, whole bool) {
 	for _, s := range steps {
 		last := s.Time
 		if s.WholeSecond {

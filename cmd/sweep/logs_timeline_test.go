@@ -70,7 +70,7 @@ func TestLogs_timelineYear(t *testing.T) {
 	yearOf := func(dir string) (year int, said string) {
 		t.Helper()
 		got := sweep(t, ".", nil, "logs", dir, "--timeline", "--json", "--request", oldRequest)
-		var told loglines.Telling
+		var told loglines.Timeline
 		if err := json.Unmarshal([]byte(got.stdout), &told); err != nil || len(told.Steps) == 0 {
 			t.Fatalf("%v\n%s%s", err, got.stdout, got.stderr)
 		}

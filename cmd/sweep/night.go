@@ -176,7 +176,7 @@ func lockNight(fx *effect.Effects, name string) (*effect.File, error) {
 }
 
 // takePool waits for the lock of the pool; nil without an error is no pool.
-func (a *app) takePool(ctx context.Context, c *cli.Command) (*kubelock.Held, error) {
+func (a *app) takePool(ctx context.Context, c *cli.Command) (*kubelock.HeldLock, error) {
 	if !c.IsSet("pool") {
 		return nil, nil
 	}

@@ -84,7 +84,7 @@ configurations), else at the catalogue's list prices.
 					return err
 				}
 				if c.Bool("json") {
-					return a.json().Encode(r.kept())
+					return a.json().Encode(r.record())
 				}
 				return r.write(a)
 			}
@@ -264,7 +264,7 @@ func (a *app) planJSON(p *plan.Plan, made *plugins, deployments []plan.Deploymen
 			out.Cells = append(out.Cells, cell{c.ID, p.SpecDigest(c), settings, took})
 		}
 		for _, s := range executor.Searches(p, d.Cells) {
-			e := estimateSearch(s, soFar{}, made.traits().scale)
+			e := estimateSearch(s, endedTrials{}, made.traits().scale)
 			out.Searches = append(out.Searches, searchJSON{others(p, s.Cells[0]), e.probes, e.took.Seconds(), e.most, e.longer.Seconds()})
 		}
 		list = append(list, out)

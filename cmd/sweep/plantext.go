@@ -36,7 +36,7 @@ type planned struct {
 	plan        *plan.Plan
 	plugins     *plugins
 	deployments []plan.Deployment
-	done        doneSoFar // of searches
+	done        endedOf // of searches
 }
 
 // A server is one deployment of a plan as sweep plan shows it.

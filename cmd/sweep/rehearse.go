@@ -66,12 +66,12 @@ func (a *app) beforehand(ctx context.Context, c *cli.Command, p planned, asked, 
 	page, style := a.notes()
 	r.said(page, style)
 	page.Blank()
-	text, err := json.MarshalIndent(r.kept(), "", " ")
+	text, err := json.MarshalIndent(r.record(), "", " ")
 	return []rundir.File{{Name: layout.Rehearsal, Data: append(text, '\n')}}, err
 }
 
-// notes returns a document on stderr, and its style. Its error is nobody's: a run goes on without
-// a reader.
+// notes returns a document on stderr, and its style. Its error is
+// ignored: a run goes on if nobody reads.
 func (a *app) notes() (*draw.Document, draw.Style) {
 	style := draw.Style{}
 	if a.errTTY {
@@ -344,8 +344,8 @@ func (t taking) String() string {
 	return text
 }
 
-// kept returns a rehearsal as rehearsal.json has it.
-func (r *rehearsed) kept() report.Rehearsal {
+// record returns a rehearsal as rehearsal.json has it.
+func (r *rehearsed) record() report.Rehearsal {
 	t := r.takes()
 	out := report.Rehearsal{
 		Version: report.RehearsalVersion, Plan: r.plan.Name, Seed: r.plan.Seed, Trials: t.trials, Hours: t.took.Hours(), USD: t.usd,

@@ -79,10 +79,10 @@ func everything(p *plan.Plan) func(plan.Cell) []int {
 
 // estimateLeft returns what they take where only some trials of the cells, by their numbers
 // from 1, are left to do, and something of its searches is done.
-func estimateLeft(p *plan.Plan, d plan.Deployment, of traits, left func(plan.Cell) []int, done doneSoFar) (e estimated) {
+func estimateLeft(p *plan.Plan, d plan.Deployment, of traits, left func(plan.Cell) []int, done endedOf) (e estimated) {
 	if p.Find != nil {
 		all := search.Settings{Devices: p.Find.Devices} // which its searches share
-		e.launches, e.mostLaunches = all.Launches(had(p, d, done))
+		e.launches, e.mostLaunches = all.Launches(devicesDone(p, d, done))
 		trials := estimateSearches(p, d, done, of.scale)
 		return e.with(p, d, of, trials.took, trials.longer)
 	}
@@ -108,8 +108,8 @@ func (e estimated) with(p *plan.Plan, d plan.Deployment, of traits, trials, most
 	return e
 }
 
-// had returns how many devices all searches of a deployment are done with.
-func had(p *plan.Plan, d plan.Deployment, done doneSoFar) int {
+// devicesDone returns how many devices all searches of a deployment are done with.
+func devicesDone(p *plan.Plan, d plan.Deployment, done endedOf) int {
 	least := -1
 	for _, s := range executor.Searches(p, d.Cells) {
 		next, more := search.Next(s.Settings, done.of(s).outcomes)

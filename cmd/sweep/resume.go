@@ -130,7 +130,7 @@ func (a *app) resume(ctx context.Context, c *cli.Command, dir string, retry []st
 	if _, err := a.agreeSends(c, dir, p, made.sends); err != nil {
 		return err
 	}
-	tell, err := a.teller(ctx, c, p)
+	notifyFinish, err := a.finishNotifier(ctx, c, p)
 	if err != nil {
 		return err
 	}
@@ -152,7 +152,7 @@ func (a *app) resume(ctx context.Context, c *cli.Command, dir string, retry []st
 	if state.Warning != "" {
 		a.say("sweep: %s", state.Warning)
 	}
-	j := job{plan: p, plugins: made, dir: d, state: state, path: dir, only: only, retry: retry, strict: c.Bool("strict"), tell: tell}
+	j := job{plan: p, plugins: made, dir: d, state: state, path: dir, only: only, retry: retry, strict: c.Bool("strict"), notifyFinish: notifyFinish}
 	if err := j.takeOver(ctx, source); err != nil {
 		return errors.Join(err, d.Close())
 	}

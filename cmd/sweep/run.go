@@ -130,8 +130,8 @@ type job struct {
 	strict  bool         // an undecided objective is no success
 	// show prints the result for people; nil is the summary.
 	show func(*report.Run, draw.Style) error
-	// tell tells somebody how the run ended; nil is nobody.
-	tell func(notify.Ended)
+	// notifyFinish tells the plan's webhook how the run ended; nil without one.
+	notifyFinish func(notify.Ended)
 
 	calibration *calibrate.Result // of the client; nil if it was not calibrated
 }
@@ -167,11 +167,11 @@ func (a *app) start(ctx context.Context, c *cli.Command, r toRun) error {
 	if err != nil {
 		return err
 	}
-	tell, err := a.teller(ctx, c, p)
+	notifyFinish, err := a.finishNotifier(ctx, c, p)
 	if err != nil {
 		return err
 	}
-	j := job{plan: p, plugins: made, state: &rundir.State{}, only: only, strict: c.Bool("strict"), show: r.show, tell: tell}
+	j := job{plan: p, plugins: made, state: &rundir.State{}, only: only, strict: c.Bool("strict"), show: r.show, notifyFinish: notifyFinish}
 	var source *reuse.Source
 	if from := c.String("reuse"); from != "" {
 		source, err = a.openReuse(from, p, only, c.String("client"), "--reuse names a run directory, which sweep run printed first")
@@ -202,7 +202,7 @@ func (a *app) start(ctx context.Context, c *cli.Command, r toRun) error {
 		}
 	}
 	if len(deployments) > 0 {
-		// Before anything is rented: what the client cannot take in is paid for too.
+		// Before anything is rented: a pod costs money too if the client is too slow for it.
 		if j.calibration, err = a.calibrateRun(ctx, c, p, deployments, made.traits()); err != nil {
 			return err
 		}
@@ -352,7 +352,7 @@ func (a *app) execute(ctx context.Context, c *cli.Command, j job) (err error) {
 	defer func() {
 		if closed := j.dir.Close(); closed != nil {
 			a.complain(closed)
-			err = &statusError{worst(exitCode(err), exitInternal), unsaid(err)}
+			err = &statusError{worst(exitCode(err), exitInternal), printable(err)}
 		}
 	}()
 	pods, err := a.openPodLedger(j)

@@ -118,8 +118,8 @@ func serverLabel(c conclude.Cell) string {
 }
 
 // paceOf returns how many seconds the trials without an outcome take if they take as long as
-// those with one, in the mean; 0 if no trial has ended. The two times are one: it is
-// what a forecast without progress of its own has.
+// those with one, in the mean; 0 if no trial has ended. began and seen are
+// equal: such a forecast has no progress of its own.
 func paceOf(run *report.Run) (left float64, began, seen time.Time) {
 	done, took, pending := 0, 0.0, 0
 	for _, t := range run.Trials {

@@ -58,10 +58,10 @@ func (w *window) say(host int, at time.Duration, r gpustate.Reading) {
 	}
 }
 
-// looked notes that all GPUs of a host were looked at. A GPU that was not seen
+// markRead notes that all GPUs of a host were looked at. A GPU that was not seen
 // for longer than patience is absent; one that stays so for the longest gap over
 // which power is interpolated, or until the last look, is lost.
-func (w *window) looked(host int, at, patience time.Duration) {
+func (w *window) markRead(host int, at, patience time.Duration) {
 	for _, t := range w.tracks {
 		if t.host != host {
 			continue
@@ -80,8 +80,8 @@ func (w *window) looked(host int, at, patience time.Duration) {
 	}
 }
 
-// gone returns how the GPU was lost, or nil.
-func (t *track) gone() *loss {
+// loss returns how the GPU was lost, or nil.
+func (t *track) loss() *loss {
 	if t.lost != nil {
 		return t.lost
 	}
@@ -91,7 +91,7 @@ func (t *track) gone() *loss {
 // broken reports whether a GPU was lost that counts, or that may.
 func (w *window) broken() bool {
 	for _, t := range w.list() {
-		if t.gone() != nil {
+		if t.loss() != nil {
 			return true
 		}
 	}
@@ -102,7 +102,7 @@ func (w *window) broken() bool {
 func (w *window) losses() (texts []string) {
 	named := make(map[string]bool) // texts that a GPU was found for
 	for _, t := range w.list() {
-		l := t.gone()
+		l := t.loss()
 		if l == nil {
 			continue
 		}
@@ -132,7 +132,7 @@ func (w *window) losses() (texts []string) {
 // misses counts the looks at which a GPU was missing that came back.
 func (w *window) misses() (n int) {
 	for _, t := range w.list() {
-		if t.gone() == nil {
+		if t.loss() == nil {
 			n += t.misses
 		}
 	}

@@ -130,12 +130,12 @@ func TestWindow_lost(t *testing.T) {
 	} {
 		w := newWindow(5 * second)
 		w.observe(0, 0, both, false)
-		w.looked(0, 0, 0)
+		w.markRead(0, 0, 0)
 		w.begin(0)
 		for i, list := range tt.looks {
 			at := time.Duration(i+1) * second
 			w.observe(0, at, list, true)
-			w.looked(0, at, 0)
+			w.markRead(0, at, 0)
 		}
 		row := w.row(true)
 		if got := strings.Join(w.losses(), "; "); got != tt.want || row["mean_gpu_power_w"] != tt.power || row["gpu_uuid"] != "GPU-0,GPU-1" {
@@ -152,7 +152,7 @@ func TestWindow_lost(t *testing.T) {
 	w.processes.observe(0, []gpustate.Reading{{UUID: "GPU-0", PIDs: []int{7}, PIDsKnown: true}}, map[int]bool{7: true})
 	w.begin(0)
 	w.observe(0, second, lost("", "1"), true)
-	w.looked(0, second, 0)
+	w.markRead(0, second, 0)
 	if row := w.row(true); row["mean_gpu_power_w"] != 300.0 || len(w.losses()) > 0 {
 		t.Errorf("a GPU of others was lost: %v, %v", row["mean_gpu_power_w"], w.losses())
 	}

@@ -322,7 +322,7 @@ func (w *watcher) take(at time.Duration, list []gpustate.Reading, loaded bool, o
 	s.mu.Lock()
 	s.window.processes.observe(w.number, list, own)
 	s.window.observe(w.number, at, list, loaded)
-	s.window.looked(w.number, at, patience)
+	s.window.markRead(w.number, at, patience)
 	s.mu.Unlock()
 	for _, r := range list {
 		if r.Said != "" {
@@ -373,7 +373,7 @@ func (w *watcher) snapshot(ctx context.Context, values bool) {
 	if values {
 		s.window.observe(w.number, at, list, s.window.begun)
 		if slices.ContainsFunc(list, func(r gpustate.Reading) bool { return len(r.Values) > 0 }) {
-			s.window.looked(w.number, at, 0)
+			s.window.markRead(w.number, at, 0)
 		}
 	}
 }

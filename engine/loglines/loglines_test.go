@@ -47,7 +47,7 @@ func each(t *testing.T, dir string, take func(s loglines.Source, at loglines.Sta
 	}
 }
 
-func tell(t *testing.T, dir, request string, without ...string) loglines.Telling {
+func tell(t *testing.T, dir, request string, without ...string) loglines.Timeline {
 	t.Helper()
 	return told(t, llmd(t), request, func(s *loglines.Story) {
 		each(t, dir, func(source loglines.Source, at loglines.Stamp, text string) {
@@ -60,7 +60,7 @@ func tell(t *testing.T, dir, request string, without ...string) loglines.Telling
 }
 
 // told returns a request by lines that can be read.
-func told(t *testing.T, r *loglines.Reader, request string, read func(*loglines.Story)) loglines.Telling {
+func told(t *testing.T, r *loglines.Reader, request string, read func(*loglines.Story)) loglines.Timeline {
 	t.Helper()
 	g, err := r.Tell(request, func(s *loglines.Story) error {
 		read(s)
@@ -72,7 +72,7 @@ func told(t *testing.T, r *loglines.Reader, request string, read func(*loglines.
 	return g
 }
 
-func steps(g loglines.Telling) string {
+func steps(g loglines.Timeline) string {
 	var b strings.Builder
 	for _, s := range g.Steps {
 		fmt.Fprintf(&b, "%s %s/%s %s", s.Time.Format("05.0000"), s.Pod, s.Container, s.Event)

@@ -56,23 +56,23 @@ type step struct {
 // A Group is a value that a line says, by its name in the pattern.
 type Group struct{ Name, Value string }
 
-// Tell tells the story of a request. Its id may be the one of the router or of a server,
+// Tell returns the timeline of a request. Its id may be the one of the router or of a server,
 // which often put something before and after it.
 //
 // Read hands all lines of all logs to the story. It is called again, from the beginning, as
 // long as the lines show further ids of the request, since a line with two of them may come
 // after those that have one: all lines of the request itself are kept, and of those
 // without an id a bound.
-func (r *Reader) Tell(request string, read func(*Story) error) (Telling, error) {
+func (r *Reader) Tell(request string, read func(*Story) error) (Timeline, error) {
 	s := &Story{r: r, request: request, ids: map[string]bool{request: true}, sources: map[Source]bool{}}
 	known := 0
 	for n := 0; known < len(s.ids) && n < maxReads; n++ {
 		known, s.seen = len(s.ids), seen{lines: map[Source]int{}, others: map[int]int{}}
 		if err := read(s); err != nil {
-			return Telling{}, err
+			return Timeline{}, err
 		}
 	}
-	return s.tell(), nil
+	return s.timeline(), nil
 }
 
 // Reads notes that the log of a source is read, also if it has no lines.
@@ -180,8 +180,8 @@ func (s *step) group(name string) string {
 	return ""
 }
 
-// A Told is one step of a request.
-type Told struct {
+// A TimelineStep is one step of a request.
+type TimelineStep struct {
 	Event string    `json:"event"`
 	Says  string    `json:"says"`
 	Time  time.Time `json:"time"`
@@ -205,19 +205,19 @@ type Missing struct {
 	Why   string `json:"why"`
 }
 
-// A Telling is the whole of what is known of a request.
-type Telling struct {
-	Request string    `json:"request"`
-	Steps   []Told    `json:"steps"` // by time; those of one log in its order
-	Missing []Missing `json:"missing"`
-	Named   int       `json:"named"`   // further lines that name it
-	Dropped int       `json:"dropped"` // lines for which there was no room
+// A Timeline is all that the logs say of one request.
+type Timeline struct {
+	Request string         `json:"request"`
+	Steps   []TimelineStep `json:"steps"` // by time; those of one log in its order
+	Missing []Missing      `json:"missing"`
+	Named   int            `json:"named"`   // further lines that name it
+	Dropped int            `json:"dropped"` // lines for which there was no room
 }
 
-// tell puts the steps of the request together. Without one line that names it there are
+// timeline puts the steps of the request together. Without one line that names it there are
 // none.
-func (s *Story) tell() Telling {
-	out := Telling{Request: s.request, Steps: []Told{}, Missing: []Missing{}, Named: s.named, Dropped: s.dropped}
+func (s *Story) timeline() Timeline {
+	out := Timeline{Request: s.request, Steps: []TimelineStep{}, Missing: []Missing{}, Named: s.named, Dropped: s.dropped}
 	var placed []*step
 	for _, one := range s.steps {
 		if one.bound {
@@ -236,7 +236,7 @@ func (s *Story) tell() Telling {
 	has := map[int]bool{}
 	for _, one := range inOrder(placed) {
 		has[one.event] = true
-		out.Steps = append(out.Steps, s.told(one))
+		out.Steps = append(out.Steps, s.timelineStep(one))
 	}
 	for i, e := range s.r.logs.Events {
 		if !has[i] && e.Prints != "" {
@@ -246,10 +246,10 @@ func (s *Story) tell() Telling {
 	return out
 }
 
-// told returns what a step says.
-func (s *Story) told(one *step) Told {
+// timelineStep returns a step with what its line says.
+func (s *Story) timelineStep(one *step) TimelineStep {
 	e := s.r.logs.Events[one.event]
-	told := Told{Event: e.Name, Says: e.Says, Time: one.at.Time, WholeSecond: one.at.Whole, Role: one.source.Role, Pod: one.source.Pod, Container: one.source.Container, Of: one.of, Values: []Group{}}
+	told := TimelineStep{Event: e.Name, Says: e.Says, Time: one.at.Time, WholeSecond: one.at.Whole, Role: one.source.Role, Pod: one.source.Pod, Container: one.source.Container, Of: one.of, Values: []Group{}}
 	for _, g := range one.groups {
 		if g.Name == groupAlias && sameRequest(g.Value, s.request) {
 			g.Value = one.id // the one that was not asked for

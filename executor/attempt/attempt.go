@@ -201,7 +201,7 @@ func (a *Attempt) Died(ctx context.Context) bool {
 	wait := time.Duration(0)
 	for _, r := range a.requests {
 		if r.End < completed {
-			continue // the dead complete nothing
+			continue // a request completed later, so the server lived
 		}
 		switch r.ErrorClass {
 		case result.ErrConnect, result.ErrReset, result.ErrTruncated:
@@ -258,7 +258,7 @@ func (a *Attempt) measure(ctx, run context.Context, d sender) error {
 		rule: ruleOf(a.trial.Cell.Load, source.Due(src), a.config.Plan.Watch(a.trial.Cell)),
 	}
 	a.health, err = d.send(loaded, sending{load: config, rec: s, watch: s}, a.options(func(p load.Progress) {
-		s.tell(func(r *stopping.Rule) { r.InFlight(a.anchor.Since(), p.Sent, p.InFlight) })
+		s.updateRule(func(r *stopping.Rule) { r.InFlight(a.anchor.Since(), p.Sent, p.InFlight) })
 		a.mu.Lock()
 		p.TTFTP95MS = a.latest.p95()
 		a.mu.Unlock()

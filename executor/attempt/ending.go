@@ -51,7 +51,7 @@ type supervisor struct {
 
 // started hears when the load began.
 func (s *supervisor) started(at time.Duration) {
-	s.begin.Do(func() { s.tell(func(r *stopping.Rule) { r.Start(at) }) })
+	s.begin.Do(func() { s.updateRule(func(r *stopping.Rule) { r.Start(at) }) })
 }
 
 // ruleOf returns what may end a trial of this load before its cap. due is when its
@@ -91,14 +91,14 @@ func (s *supervisor) Next(slot int, prev *result.Request) (load.Job, bool) {
 // Record implements [load.Recorder].
 func (s *supervisor) Record(q result.Request) {
 	full := s.keep(q)
-	s.tell(func(r *stopping.Rule) {
+	s.updateRule(func(r *stopping.Rule) {
 		if r.End(&q); full != "" {
 			r.Fill(full)
 		}
 	})
 }
 
-func (s *supervisor) tell(what func(*stopping.Rule)) {
+func (s *supervisor) updateRule(what func(*stopping.Rule)) {
 	s.mu.Lock()
 	what(s.rule)
 	s.mu.Unlock()

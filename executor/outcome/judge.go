@@ -20,7 +20,7 @@ const nothingMeasured = "nothing_measured"
 func evidence(row result.Row, t *Trial, m *Measured, drifts timeline.Drifts) validity.Evidence {
 	l := t.Cell.Load
 	e := validity.Evidence{
-		Row: row, Requests: m.Requests, Health: m.Health, Told: m.Notes,
+		Row: row, Requests: m.Requests, Health: m.Health, Reported: m.Notes,
 		Open: l.Open(), MaxInFlight: l.MaxInFlight, Exact: l.Output == plan.OutputExact, Warmup: warmup(l),
 		Shared: m.Shared, MayKnow: m.MayKnow, Moves: moves(t, row), Compiled: m.Compiled, Unrepresentative: t.Plan.Unrepresentative(t.Cell),
 	}

@@ -156,7 +156,7 @@ func Of(t Trial, server *Server, m Measured, end End) (*result.Outcome, error) {
 		row[col.Status], row[col.Valid] = result.StatusOK, true
 		judged := figures(&t, &m, options, row, measured)
 		evidence, bounds := evidence(row, &t, &m, options.Drifts), t.Plan.Validity
-		evidence.Told, evidence.Figures = slices.Concat(m.Notes, terms.Findings), judged
+		evidence.Reported, evidence.Figures = slices.Concat(m.Notes, terms.Findings), judged
 		v := validity.Judge(evidence, bounds)
 		o.Invalid, o.SLOs = v.Reasons, v.SLOs
 		o.Findings = slices.Concat(o.Findings, v.Remarks, validity.Remarks(evidence, bounds))

@@ -118,7 +118,7 @@ func classify(p *engine.Profile, logs []serverLog, exit *backends.Exit, end fail
 	slices.SortStableFunc(ordered, func(a, b serverLog) int { return rank(a, exit) - rank(b, exit) })
 	for _, log := range ordered {
 		d := p.Classify(log.lines, end)
-		if told(d.Class) {
+		if isCause(d.Class) {
 			return d, log.lines
 		}
 	}
@@ -132,9 +132,9 @@ func rank(l serverLog, exit *backends.Exit) int {
 	return 1
 }
 
-// told reports whether a class is a cause, and not only how a server ended or that
+// isCause reports whether a class is a cause, and not only how a server ended or that
 // something else failed.
-func told(class string) bool {
+func isCause(class string) bool {
 	return !slices.Contains([]string{failure.ClassUnknown, failure.ClassExit, failure.ClassSignal, failure.ClassTimeout, failure.ClassWrapper}, class)
 }
 

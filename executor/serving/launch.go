@@ -58,7 +58,7 @@ func (d *Servers) start(ctx context.Context) (*Server, *Failure, error) {
 		return nil, nil, err
 	}
 	launched := time.Now()
-	s, failed, err := d.bring(ctx, n, spec)
+	s, failed, err := d.acquire(ctx, n, spec)
 	if full, ok := errors.AsType[*budget.NoRoom](err); ok {
 		return d.startLater(ctx, full)
 	}
@@ -85,9 +85,9 @@ func (d *Servers) prepare(n int) (backends.Spec, error) {
 	return spec, d.config.Dir.WriteLaunch(d.of.ID, n, d.launchRecord(spec))
 }
 
-// bring gets a server of the backend, which need not be ready. The error may be a
+// acquire gets a server of the backend, which need not be ready. The error may be a
 // [budget.NoRoom].
-func (d *Servers) bring(ctx context.Context, n int, spec backends.Spec) (*Server, *Failure, error) {
+func (d *Servers) acquire(ctx context.Context, n int, spec backends.Spec) (*Server, *Failure, error) {
 	bound := Limit{"timeouts.launch", d.config.Plan.Timeouts.Launch}
 	if waits(spec.Roles) { // for a role that becomes ready, which has bounds of its own
 		bound = Limit{"timeouts.launch and timeouts.ready", bound.After + time.Duration(len(spec.Roles))*d.config.Plan.ReadyTimeout(d.profile)}

@@ -67,8 +67,8 @@ func (p *pod) intend(usdPerHour float64) (err error) {
 	return err
 }
 
-// hold makes a pod owed, and its cost this run's, though its intent could not be
-// written down or paid for: it is there already.
+// hold records a running pod that is taken over: this run owes its end and pays its cost, even
+// if the intent could not be written down or is over the budget.
 func (p *pod) hold(intent backends.Transition) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

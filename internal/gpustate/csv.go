@@ -183,7 +183,7 @@ func ParseCSV(out []byte, fields []string, whole bool) ([]Reading, error) {
 			list = append(list, line(n, text))
 		}
 	}
-	if told(list) {
+	if hasState(list) {
 		return list, nil
 	}
 	said := Complaint(string(out))

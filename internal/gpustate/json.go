@@ -146,7 +146,7 @@ func ParseWrapper(body []byte, whole bool) ([]Reading, error) {
 		}
 		list = append(list, r)
 	}
-	if !told(list) {
+	if !hasState(list) {
 		return nil, ErrAnswer
 	}
 	return list, nil

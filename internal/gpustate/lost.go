@@ -38,8 +38,8 @@ func cutSaid(text string) string {
 	return text
 }
 
-// told reports whether list has a GPU's state, or says that a GPU is lost.
-func told(list []Reading) bool {
+// hasState reports whether list has a GPU's state, or says that a GPU is lost.
+func hasState(list []Reading) bool {
 	for i := range list {
 		if list[i].Said == "" || list[i].Lost {
 			return true

@@ -51,7 +51,7 @@ func (l *Lock) path() string {
 // Take waits until the lock is free, and takes it: it is renewed until it is given back.
 // The context bounds the wait alone. The Lease must exist. A cluster that answered once may
 // fail to answer for a while.
-func (l *Lock) Take(ctx context.Context) (*Held, error) {
+func (l *Lock) Take(ctx context.Context) (*HeldLock, error) {
 	var seen watched
 	said := ""
 	for {
@@ -81,8 +81,8 @@ func (l *Lock) Take(ctx context.Context) (*Held, error) {
 	}
 }
 
-// A Held is a lock that is held until it is released or lost.
-type Held struct {
+// A HeldLock is a lock that is held until it is released or lost.
+type HeldLock struct {
 	lock  *Lock
 	lease lease
 	lost  context.Context // ends when the lock is lost, with why as its cause
@@ -92,14 +92,14 @@ type Held struct {
 
 // Work returns a context that ends when the lock is lost, with [ErrLost] as its cause. An
 // interrupted one keeps the lock, since work that ends still gives back what it started.
-func (h *Held) Work(ctx context.Context) (work context.Context, cancel context.CancelFunc) {
+func (h *HeldLock) Work(ctx context.Context) (work context.Context, cancel context.CancelFunc) {
 	work, end := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(h.lost, func() { end(context.Cause(h.lost)) })
 	return work, func() { stop(); end(nil) }
 }
 
 // Release gives the lock back, once. A lock that was lost is left to who has it.
-func (h *Held) Release(ctx context.Context) error {
+func (h *HeldLock) Release(ctx context.Context) error {
 	close(h.quit)
 	<-h.done
 	select {
@@ -144,10 +144,10 @@ func (l *Lock) write(ctx context.Context, of lease, holder string) error {
 
 // hold renews the Lease until it is released. renewed is a time at which it was not yet
 // renewed: a request takes a while.
-func (l *Lock) hold(ctx context.Context, of lease, renewed time.Time) *Held {
+func (l *Lock) hold(ctx context.Context, of lease, renewed time.Time) *HeldLock {
 	ctx = context.WithoutCancel(ctx)
 	lost, lose := context.WithCancelCause(ctx)
-	h := &Held{lock: l, lease: of, lost: lost, quit: make(chan struct{}), done: make(chan struct{})}
+	h := &HeldLock{lock: l, lease: of, lost: lost, quit: make(chan struct{}), done: make(chan struct{})}
 	go func() {
 		defer close(h.done)
 		for {

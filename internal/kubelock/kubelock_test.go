@@ -107,7 +107,7 @@ func patient(l *Lock) *Lock {
 	return l
 }
 
-func take(t *testing.T, l *Lock) *Held {
+func take(t *testing.T, l *Lock) *HeldLock {
 	t.Helper()
 	h, err := l.Take(t.Context())
 	if err != nil {

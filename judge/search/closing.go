@@ -52,7 +52,7 @@ func closed(outcomes []Outcome, level int, name string) (kept, missed, void int)
 		if o.Why != Close || o.Level != level {
 			continue
 		}
-		met, known := o.kept(name)
+		met, known := o.keptObjective(name)
 		switch {
 		case o.State == Failed || known && !met:
 			missed++
@@ -65,12 +65,12 @@ func closed(outcomes []Outcome, level int, name string) (kept, missed, void int)
 	return kept, missed, void
 }
 
-// kept reports whether a trial kept an objective; known is false if it says nothing of it.
-func (o *Outcome) kept(name string) (kept, known bool) {
+// keptObjective reports whether a trial kept an objective; known is false if it says nothing of it.
+func (o *Outcome) keptObjective(name string) (keptObjective, known bool) {
 	for _, r := range o.SLOs {
 		if r.Name == name && o.measured() {
-			kept, known = objective.Kept(r)
-			return kept, known && !(kept && o.State == Drifting)
+			keptObjective, known = objective.Kept(r)
+			return keptObjective, known && !(keptObjective && o.State == Drifting)
 		}
 	}
 	return false, false

@@ -47,7 +47,7 @@ func (t *tier) confirm(candidate int) *Probe {
 // likely reports whether a level is likely certified by half of what a level may have, by the trials
 // that found it.
 func (t *tier) likely(i int) bool {
-	kept, known := t.kept(i)
+	kept, known := t.keptAt(i)
 	length, _ := t.begin(i)
 	return !known || kept && length <= max(t.Trials, t.most(i)/2)
 }
@@ -61,7 +61,7 @@ func (t *tier) above(certified int) *Probe {
 		if r.looked || r.broken() {
 			break
 		}
-		if kept, known := t.kept(i); known && !kept {
+		if kept, known := t.keptAt(i); known && !kept {
 			if finds, _ := of(r.find); objective.PoolAt(finds, t.Confidence).Verdict == result.SLOFail {
 				break
 			}

@@ -2,8 +2,8 @@ package search
 
 import "slices"
 
-// maxSeen is how many servers on devices that are taken a search puts up with for each
-// further device.
+// maxSeen is the number of servers on devices already measured that a search starts, for each
+// further device, before it ends.
 const maxSeen = 4
 
 // devices returns the ids of the devices of a search: each is that of the latest trial there,

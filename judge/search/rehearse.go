@@ -96,7 +96,7 @@ func keptBy(o Outcome, name string) (kept, known bool) {
 	if o.Why != Find || o.State != Measured {
 		return false, false
 	}
-	return o.kept(name)
+	return o.keptObjective(name)
 }
 
 // Ends returns how a probe of a rehearsal ends. Its objective has one part.

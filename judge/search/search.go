@@ -90,7 +90,7 @@ const maxInvalid = 3
 // Next returns the next trial to run, or ok false if every answer is there. The outcomes are
 // in the order in which the probes were asked for.
 func Next(s Settings, outcomes []Outcome) (next Probe, ok bool) {
-	if len(outcomes) >= s.MaxProbes || gone(outcomes) {
+	if len(outcomes) >= s.MaxProbes || serverGone(outcomes) {
 		return Probe{}, false
 	}
 	answers, next, ok := walk(s, outcomes, false)
@@ -125,9 +125,9 @@ func silent(outcomes []Outcome) (n int) {
 	return n
 }
 
-// gone reports whether the server is: it answered nothing twice, and then nothing of the least load
+// serverGone reports whether the server is: it answered nothing twice, and then nothing of the least load
 // that it had carried.
-func gone(outcomes []Outcome) bool {
+func serverGone(outcomes []Outcome) bool {
 	_, doubt := doubted(outcomes[:max(0, len(outcomes)-1)])
 	return doubt && silent(outcomes) > 2
 }
@@ -166,7 +166,7 @@ func Replay(s Settings, ended func(Probe) (Outcome, bool)) (outcomes []Outcome, 
 // Answers returns what the outcomes show, an answer for each objective. A search that has
 // not ended has the reason [Budget].
 func Answers(s Settings, outcomes []Outcome) []Answer {
-	carried, left := outcomes, gone(outcomes)
+	carried, left := outcomes, serverGone(outcomes)
 	if left { // what it did not answer says nothing of its loads
 		carried = outcomes[:len(outcomes)-silent(outcomes)]
 	}
@@ -357,16 +357,16 @@ func newTier(s Settings, name string, device int, on []string, outcomes []Outcom
 	return t
 }
 
-// kept reports whether the first trial of a level kept the objective, or another says that it
+// keptAt reports whether the first trial of a level kept the objective, or another says that it
 // does; known is false if there is none.
-func (t *tier) kept(i int) (kept, known bool) {
+func (t *tier) keptAt(i int) (keptAt, known bool) {
 	r := &t.levels[i]
 	switch {
 	case i <= t.floor:
 		return true, true
 	case len(r.find) > 0:
-		kept = holds(r.find[len(r.find)-1].SLOResult)
-		return kept, true
+		keptAt = holds(r.find[len(r.find)-1].SLOResult)
+		return keptAt, true
 	case r.broken():
 		return false, true
 	}
@@ -411,7 +411,7 @@ func (t *tier) run(before int) *Probe {
 func (t *tier) find(first int) (candidate int, next *Probe) {
 	low, high := -1, t.top+1
 	for i, step := first, 1; ; {
-		kept, known := t.kept(i)
+		kept, known := t.keptAt(i)
 		switch {
 		case !known && t.levels[i].unmeasurable():
 			t.answer.Reason = NotMeasured

@@ -227,7 +227,7 @@ func (v *Verdict) decide(low, high []result.SLOResult) (flipped []string) {
 		for k := range s.Parts {
 			p := &s.Parts[k]
 			one, other := low[i].Parts[k].Verdict, high[i].Parts[k].Verdict
-			if apart(*p, low[i].Parts[k]) || apart(*p, high[i].Parts[k]) {
+			if partMoved(*p, low[i].Parts[k]) || partMoved(*p, high[i].Parts[k]) {
 				p.Ends = []result.SLOPart{low[i].Parts[k], high[i].Parts[k]}
 			}
 			if one == p.Verdict && other == p.Verdict || p.Verdict == "" || p.Verdict == result.SLOUndecided {
@@ -250,10 +250,10 @@ func (v *Verdict) decide(low, high []result.SLOResult) (flipped []string) {
 // alike is how far a mean may be moved and count as it was, as a share of it.
 const alike = 1e-3
 
-// apart reports whether a part rests on other counts or another mean than one of the same trial.
-func apart(a, b result.SLOPart) bool {
+// partMoved reports whether a part rests on other counts or another mean than one of the same trial.
+func partMoved(a, b result.SLOPart) bool {
 	return a.Verdict != b.Verdict || a.N != b.N || a.Over != b.Over || math.Abs(a.Mean-b.Mean) > alike*math.Abs(a.Mean) ||
-		!slices.EqualFunc(a.Any, b.Any, func(a, b result.SLOPart) bool { return !apart(a, b) })
+		!slices.EqualFunc(a.Any, b.Any, func(a, b result.SLOPart) bool { return !partMoved(a, b) })
 }
 
 func against(a, b string) bool {

@@ -20,9 +20,9 @@ type Evidence struct {
 	Row      result.Row
 	Requests []result.Request
 	Health   load.Health // of the run that was measured
-	// Told is what others have found; an engine that was restarted is a reason, and so
+	// Reported is what others have found; an engine that was restarted is a reason, and so
 	// is a stack that changed or was reached through a tunnel.
-	Told []result.Finding
+	Reported []result.Finding
 
 	Open        bool // the load is an open loop
 	MaxInFlight int  // the plan's bound of an open loop; 0: none

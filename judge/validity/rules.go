@@ -38,32 +38,32 @@ func timeScaled(e *Evidence, _ bounds.Bounds) (result.Finding, bool) {
 }
 
 func engineRestarted(e *Evidence, _ bounds.Bounds) (result.Finding, bool) {
-	return e.told(finding.EngineRestarted)
+	return e.reported(finding.EngineRestarted)
 }
 
 func stackChanged(e *Evidence, _ bounds.Bounds) (result.Finding, bool) {
-	return e.told(finding.StackChanged)
+	return e.reported(finding.StackChanged)
 }
 
 func tunnelled(e *Evidence, _ bounds.Bounds) (result.Finding, bool) {
-	return e.told(finding.Tunnelled)
+	return e.reported(finding.Tunnelled)
 }
 
 func pdAbsent(e *Evidence, _ bounds.Bounds) (result.Finding, bool) {
-	return e.told(finding.PDAbsent)
+	return e.reported(finding.PDAbsent)
 }
 
 func stackUnwatched(e *Evidence, _ bounds.Bounds) (result.Finding, bool) {
-	return e.told(finding.StackUnwatched)
+	return e.reported(finding.StackUnwatched)
 }
 
 func pdPartial(e *Evidence, _ bounds.Bounds) (result.Finding, bool) {
-	return e.told(finding.PDPartial)
+	return e.reported(finding.PDPartial)
 }
 
-// told returns a reason that others have found.
-func (e *Evidence) told(code finding.Code) (result.Finding, bool) {
-	for _, f := range e.Told {
+// reported returns a reason that others have found.
+func (e *Evidence) reported(code finding.Code) (result.Finding, bool) {
+	for _, f := range e.Reported {
 		if f.Code == code {
 			return f, true
 		}

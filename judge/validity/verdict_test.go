@@ -79,17 +79,19 @@ var spoils = []struct {
 	},
 	{
 		"restart", finding.EngineRestarted,
-		func(e *Evidence) { e.Told = []result.Finding{{Code: finding.Collector("gpu"), Text: "there is none"}} },
 		func(e *Evidence) {
-			e.Told = append(e.Told, result.Finding{Code: finding.EngineRestarted, Text: "its counters fell from 7 to 0"})
+			e.Reported = []result.Finding{{Code: finding.Collector("gpu"), Text: "there is none"}}
+		},
+		func(e *Evidence) {
+			e.Reported = append(e.Reported, result.Finding{Code: finding.EngineRestarted, Text: "its counters fell from 7 to 0"})
 		},
 		[]string{"from 7 to 0"},
 	},
 	{
 		"stack", finding.StackChanged,
-		func(e *Evidence) { e.Told = []result.Finding{{Code: finding.LogsUnread, Text: "no answer"}} },
+		func(e *Evidence) { e.Reported = []result.Finding{{Code: finding.LogsUnread, Text: "no answer"}} },
 		func(e *Evidence) {
-			e.Told = append(e.Told, result.Finding{Code: finding.StackChanged, Text: "decode: pod d-0 is gone"})
+			e.Reported = append(e.Reported, result.Finding{Code: finding.StackChanged, Text: "decode: pod d-0 is gone"})
 		},
 		[]string{"d-0 is gone"},
 	},
@@ -97,23 +99,23 @@ var spoils = []struct {
 		"nobody watched", finding.StackUnwatched,
 		func(*Evidence) {},
 		func(e *Evidence) {
-			e.Told = append(e.Told, result.Finding{Code: finding.StackUnwatched, Text: "forbidden"})
+			e.Reported = append(e.Reported, result.Finding{Code: finding.StackUnwatched, Text: "forbidden"})
 		},
 		[]string{"forbidden"},
 	},
 	{
 		"tunnel", finding.Tunnelled,
-		func(e *Evidence) { e.Told = []result.Finding{{Code: finding.NetworkProxy, Text: "a provider's"}} },
+		func(e *Evidence) { e.Reported = []result.Finding{{Code: finding.NetworkProxy, Text: "a provider's"}} },
 		func(e *Evidence) {
-			e.Told = append(e.Told, result.Finding{Code: finding.Tunnelled, Text: "an address of this machine"})
+			e.Reported = append(e.Reported, result.Finding{Code: finding.Tunnelled, Text: "an address of this machine"})
 		},
 		[]string{"of this machine"},
 	},
 	{
 		"no prefill", finding.PDAbsent,
-		func(e *Evidence) { e.Told = []result.Finding{{Code: finding.PDUnknown, Text: "no counter"}} },
+		func(e *Evidence) { e.Reported = []result.Finding{{Code: finding.PDUnknown, Text: "no counter"}} },
 		func(e *Evidence) {
-			e.Told = append(e.Told, result.Finding{Code: finding.PDAbsent, Text: "no request ended at a prefill server"})
+			e.Reported = append(e.Reported, result.Finding{Code: finding.PDAbsent, Text: "no request ended at a prefill server"})
 		},
 		[]string{"prefill server"},
 	},
@@ -121,7 +123,7 @@ var spoils = []struct {
 		"some prefill", finding.PDPartial,
 		func(*Evidence) {},
 		func(e *Evidence) {
-			e.Told = append(e.Told, result.Finding{Code: finding.PDPartial, Text: "40 % of the requests"})
+			e.Reported = append(e.Reported, result.Finding{Code: finding.PDPartial, Text: "40 % of the requests"})
 		},
 		[]string{"40 %"},
 	},

@@ -61,8 +61,8 @@ type Result struct {
 	// Stall is the longest time that this process did not run meanwhile: what
 	// all figures are worse by on a machine that was not quiet.
 	Stall time.Duration `json:"stall_ns"`
-	// Told says that a run has warned of the disturbance: it is not said again.
-	Told bool `json:"told,omitempty"`
+	// Announced reports whether a run has warned of the disturbance. It is warned of once.
+	Announced bool `json:"told,omitempty"`
 
 	// Driver is the client that was measured, std or fast, and Stamp how it
 	// takes receive times: result.StampKernel, result.StampUser, or "mixed".

@@ -39,8 +39,8 @@ func (m *memo) keep(data []byte, at int, c *chunk) {
 	m.meant.text = nil
 }
 
-// again reports whether data is the event that is remembered but for its text,
-// which stands for itself and is not empty as that of the other was not.
+// again returns the meaning of data if it differs from the remembered event in its text only.
+// The text must need no unescaping and must not be empty.
 func (m *memo) again(data []byte) (chunk, bool) {
 	to := len(data) - (len(m.event) - m.to)
 	if m.to == 0 || to <= m.from || !bytes.Equal(data[:m.from], m.event[:m.from]) || !bytes.Equal(data[to:], m.event[m.to:]) {

@@ -383,7 +383,7 @@ func (p *part) order() (order, error) {
 	o, err := newOrder(c)
 	o.Run, o.RequestID, o.Drain = r.number, r.opts.RequestID, r.opts.Drain
 	if r.load.Most > 0 {
-		// A part of nothing is no part of any number.
+		// A bound of 0 means no bound, so a client with no share is told none.
 		if o.Most = c.Shard.Part(r.load.Most); o.Most == 0 {
 			o.Most = none
 		}

@@ -141,8 +141,8 @@ func brief(v string) string {
 	return v
 }
 
-// told reports whether a cell has a line of its own.
-func (c *Cell) told() bool { return c.Verdict == Faster || c.Verdict == Slower || c.lacks() != nil }
+// hasLine reports whether a cell has a line of its own.
+func (c *Cell) hasLine() bool { return c.Verdict == Faster || c.Verdict == Slower || c.lacks() != nil }
 
 // lacks returns the first judged figure whose difference is far beyond its noise and is not
 // told; nil for none.
@@ -171,7 +171,7 @@ func (c *Comparison) table(b *strings.Builder, verbose bool) {
 	more := 0
 	for i := range c.Cells {
 		cell := &c.Cells[i]
-		if !verbose && !cell.told() {
+		if !verbose && !cell.hasLine() {
 			more++
 			for _, f := range cell.Figures {
 				if rest[f.Metric] == nil {

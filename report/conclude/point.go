@@ -142,7 +142,7 @@ func (p *Point) judge() {
 			n++
 		}
 	}
-	if spread := p.Spread(TokenRate); n > 1 && spread*apart(n) > spreadBound {
+	if spread := p.Spread(TokenRate); n > 1 && spread*leastSpread(n) > spreadBound {
 		p.Verdict = Unstable
 		p.Why = fmt.Sprintf("tokens/s differ between its %d trials by %.0f %% (sd / mean), certainly by more than %.0f %%", n, 100*spread, 100*spreadBound)
 	}

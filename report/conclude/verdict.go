@@ -101,9 +101,9 @@ func swamped(rows []result.Row) string {
 	return fmt.Sprintf("the engine preempted %s of %s: its KV cache is full", humanize.Plural(int(preemptions), "request"), humanize.Figure(completed))
 }
 
-// apart returns the least that the standard deviation behind n values is, as a share of
+// leastSpread returns the least that the standard deviation behind n values is, as a share of
 // theirs, at the confidence of spreadConfidence.
-func apart(n int) float64 {
+func leastSpread(n int) float64 {
 	k := float64(n - 1)
 	return math.Sqrt(k / quantile.ChiSquare(spreadConfidence, k))
 }

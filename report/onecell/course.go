@@ -51,11 +51,11 @@ func clientSamples(dir string, t conclude.Trial) ([]result.Sample, error) {
 	return samples, nil
 }
 
-// course draws how a trial went from its first send to its last byte: one line for
+// sparklines draws how a trial went from its first send to its last byte: one line for
 // each series in at most width columns of bars, each from 0 to its largest value,
 // which stands behind it. A trial of less than three slices has none: there is
 // nothing to see.
-func course(samples []result.Sample, width int) []string {
+func sparklines(samples []result.Sample, width int) []string {
 	var at []time.Duration // the ends of the slices
 	for _, s := range samples {
 		if s.Name == timeline.InFlight {

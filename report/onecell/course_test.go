@@ -27,10 +27,10 @@ func TestCourse(t *testing.T) {
 		"TTFT p50   ▃▆█    max 40 ms",
 		"in flight  ▂▅██▃  max 8",
 	}
-	if diff := cmp.Diff(want, course(samples, 60)); diff != "" {
+	if diff := cmp.Diff(want, sparklines(samples, 60)); diff != "" {
 		t.Error(diff)
 	}
-	if got := course(samples[:2], 60); got != nil {
+	if got := sparklines(samples[:2], 60); got != nil {
 		t.Errorf("of one slice: %q", got)
 	}
 	var long []result.Sample
@@ -38,7 +38,7 @@ func TestCourse(t *testing.T) {
 		long = append(long, result.Sample{T: time.Duration(i), Source: result.FromClient, Name: timeline.InFlight, Value: 1})
 	}
 	for _, width := range []int{20, 60, 100} {
-		if got := course(long, width); len([]rune(got[0])) > width+20 {
+		if got := sparklines(long, width); len([]rune(got[0])) > width+20 {
 			t.Errorf("%d columns: %s", len([]rune(got[0])), got[0])
 		}
 	}

@@ -247,7 +247,7 @@ func (v *view) courses(d *draw.Document) error {
 		if err != nil {
 			return err
 		}
-		lines := course(samples, min(60, v.limit-32))
+		lines := sparklines(samples, min(60, v.limit-32))
 		if !v.o.Verbose && len(lines) > brief {
 			lines = lines[:brief]
 		}

@@ -39,15 +39,15 @@ func lines() []line {
 		{name: "E2E p95, ms", column: col.P95E2EMs},
 		{name: "client's mean TTFT, ms", column: col.MeanTTFTMsWhole},
 		{name: "server's mean TTFT, ms", column: col.MeanServerTTFTMs},
-		{name: "client - server, ms", of: apart},
+		{name: "client - server, ms", of: ttftGap},
 		{name: "GPU busy, %", column: col.MeanGPUUtil},
 		{name: "$ per 1M output tokens", column: col.USDPer1MOutputTokens, money: true},
 	}
 }
 
-// apart returns how much later the client saw first tokens than the server, in ms. It is
+// ttftGap returns how much later the client saw first tokens than the server, in ms. It is
 // known only if both speak of the same requests.
-func apart(row result.Row) (v float64, ok bool) {
+func ttftGap(row result.Row) (v float64, ok bool) {
 	for _, f := range agreement.Compare(row) {
 		if f.Name == col.MeanTTFTMsWhole {
 			return f.Client - f.Server, true

@@ -62,11 +62,11 @@ type Reason struct {
 	OfAll  bool   // Text is true for each trial, and not of the first alone
 	Advice string // what to try; "" for nothing that is known
 	Log    []string
-	Trials []Told
+	Trials []TrialText
 }
 
-// A Told is a trial with its own words for a reason.
-type Told struct {
+// A TrialText is a trial with its own words for a reason.
+type TrialText struct {
 	conclude.Trial
 	Text string // "" if it has none of its own
 }
@@ -85,7 +85,7 @@ var digits = regexp.MustCompile(`[0-9]+`)
 func (v *View) Reasons(verdict conclude.Verdict) []Reason {
 	var all []*Reason
 	byKey := map[string]*Reason{}
-	add := func(key string, r Reason, t Told) {
+	add := func(key string, r Reason, t TrialText) {
 		if byKey[key] == nil {
 			byKey[key], all = &r, append(all, &r)
 		}
@@ -99,21 +99,21 @@ func (v *View) Reasons(verdict conclude.Verdict) []Reason {
 		switch {
 		case verdict == conclude.Invalid && len(o.Invalid) == 0: // of an earlier version
 			code := fmt.Sprint(o.Row[col.InvalidReasons])
-			add(code, Reason{Code: code, Text: "see its row"}, Told{Trial: t})
+			add(code, Reason{Code: code, Text: "see its row"}, TrialText{Trial: t})
 		case verdict == conclude.Invalid:
 			for _, f := range o.Invalid {
 				r := Reason{Code: f.Code.String(), Text: finding.Brief(f.Code), OfAll: true, Advice: finding.Advice(f.Code)}
 				if r.Text == "" { // of another version
 					r.Text, r.OfAll = f.Text, false
 				}
-				add(r.Code, r, Told{t, f.Text})
+				add(r.Code, r, TrialText{t, f.Text})
 			}
 		default:
 			r := Reason{Code: humanize.Figure(o.Row[col.ErrorClass]), Text: humanize.Figure(o.Row[col.Error]), Log: o.LogTail[max(0, len(o.LogTail)-logLines):]}
 			if o.StartFailure && r.Code == "spec" {
 				r.Advice = report.SpecAdvice
 			}
-			add(r.Code+": "+digits.ReplaceAllString(r.Text, "0"), r, Told{Trial: t})
+			add(r.Code+": "+digits.ReplaceAllString(r.Text, "0"), r, TrialText{Trial: t})
 		}
 	}
 	slices.SortStableFunc(all, func(a, b *Reason) int { return len(b.Trials) - len(a.Trials) })
@@ -129,7 +129,7 @@ func (v *View) Reasons(verdict conclude.Verdict) []Reason {
 
 // stand names the figures that may be used in each of some INVALID trials; "" if the rows are
 // INVALID as a whole.
-func stand(trials []Told) string {
+func stand(trials []TrialText) string {
 	var names []string
 	for _, f := range []struct {
 		name    string
@@ -141,7 +141,7 @@ func stand(trials []Told) string {
 		{"tokens/s", []string{col.ThroughputTokS}},
 		{"requests/s", []string{col.RequestThroughput}},
 	} {
-		bad := slices.ContainsFunc(trials, func(t Told) bool {
+		bad := slices.ContainsFunc(trials, func(t TrialText) bool {
 			row := t.Outcome.Row
 			own := row.Trusted()
 			return row[col.InvalidFigures] == nil || slices.ContainsFunc(f.columns, func(c string) bool { return own[c] == nil })

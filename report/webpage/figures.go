@@ -55,12 +55,12 @@ func (v *runView) point(p *conclude.Point, x, y conclude.Measure) (pt chart.Poin
 	if pt.Y, ok = p.Average(y); !ok {
 		return pt, false
 	}
-	v.dress(&pt, p)
+	v.markVerdict(&pt, p)
 	return pt, true
 }
 
-// dress says what a point's cell is worth.
-func (v *runView) dress(pt *chart.Point, p *conclude.Point) {
+// markVerdict draws a point by the verdict of its cell.
+func (v *runView) markVerdict(pt *chart.Point, p *conclude.Point) {
 	pt.Crossed = p.Verdict == conclude.Invalid
 	pt.Faint = p.Verdict == conclude.Missed || p.Verdict == conclude.Undecided || pt.Crossed
 	pt.Label, pt.Title, pt.Cell = load(p.Cell), v.title(p), v.ID+p.Cell.ID
@@ -327,7 +327,7 @@ func (v *runView) percentiles(about, name, latency string, points []*conclude.Po
 			}
 			pt := chart.Point{X: conclude.Load(p.Cell), Y: value}
 			pt.Low, pt.High = interval(p, column)
-			v.dress(&pt, p)
+			v.markVerdict(&pt, p)
 			pt.Label = ""
 			pt.Title = fmt.Sprintf("%s; %s %s", v.title(p), column, humanize.Figure(value))
 			if pt.High > pt.Low {

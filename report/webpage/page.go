@@ -55,7 +55,7 @@ type document struct {
 	Style  template.CSS
 	Script template.JS
 	Runs   []*runView
-	Held   []held // the runs against the first
+	Sides  []sideTable // the runs against the first
 	Rules  []string
 }
 
@@ -85,7 +85,7 @@ func Write(w io.Writer, runs []*report.Run) error {
 		d.Runs = append(d.Runs, v)
 		titles = append(titles, v.Plan)
 	}
-	d.Held = between(runs, d.Runs)
+	d.Sides = between(runs, d.Runs)
 	d.Title = strings.Join(some(titles, 4), ", ")
 	t, err := template.New("page").Funcs(template.FuncMap{"line": plaintext.Line, "kind": pack.Kind, "words": func(s string) []string { return strings.SplitAfter(plaintext.Line(s), "_") }}).Parse(markup)
 	if err != nil {
@@ -139,7 +139,7 @@ func Drawings(runs []*report.Run) []Drawing {
 			search = append(search, s.Figures...)
 		}
 		var ratios []figure
-		for _, h := range v.Held {
+		for _, h := range v.Sides {
 			ratios = append(ratios, h.Figures...)
 		}
 		for _, figures := range [][]figure{search, v.Heat, v.Throughput, v.Frontier, v.Latency, v.Cost, ratios} {

@@ -13,8 +13,8 @@ import (
 	"sweep.dev/sweep/result"
 )
 
-// A held is one side against another: two values of an axis, or two runs.
-type held struct {
+// A sideTable is one side against another: two values of an axis, or two runs.
+type sideTable struct {
 	Title   string
 	Lines   []string // what differs, and what the intervals cover
 	Figures []figure
@@ -22,13 +22,13 @@ type held struct {
 	Quality table // of two runs that asked quality prompts
 }
 
-// sides name what is held against each other, for people.
+// sides name what is compared, for people.
 type sides struct{ base, head string }
 
-// heldOf draws a comparison. id begins what a click on a cell opens, and columns say what
+// compareSides draws a comparison. id begins what a click on a cell opens, and columns say what
 // the metrics are.
-func heldOf(c *compare.Comparison, title string, names sides, id string, columns []result.Column) held {
-	h := held{Title: title, Table: ratioTable(c, names, id)}
+func compareSides(c *compare.Comparison, title string, names sides, id string, columns []result.Column) sideTable {
+	h := sideTable{Title: title, Table: ratioTable(c, names, id)}
 	for _, m := range compare.Metrics() {
 		if !m.Judged || m.Share {
 			continue // a cost follows from the rate, and a share has no ratio
@@ -150,19 +150,19 @@ func (v *runView) turns() {
 		return
 	}
 	for _, s := range t.Sides {
-		h := heldOf(s.Comparison, t.Title(s), sides{t.Baseline, s.Value}, v.ID, v.Run.Resolved.Columns)
+		h := compareSides(s.Comparison, t.Title(s), sides{t.Baseline, s.Value}, v.ID, v.Run.Resolved.Columns)
 		if len(s.Cells) == 0 {
 			h.Lines = []string{s.Nothing()}
 		}
 		if t.Drift != "" {
 			h.Lines = append(h.Lines, t.Drift)
 		}
-		v.Held = append(v.Held, h)
+		v.Sides = append(v.Sides, h)
 	}
 }
 
 // between holds each run but the first against the first.
-func between(runs []*report.Run, views []*runView) []held {
+func between(runs []*report.Run, views []*runView) []sideTable {
 	if len(runs) < 2 {
 		return nil
 	}
@@ -170,16 +170,16 @@ func between(runs []*report.Run, views []*runView) []held {
 		m := runs[i].State.Manifest
 		return compare.Side{Name: runs[i].Dir, RunID: m.RunID, Plan: runs[i].Resolved.Plan, Points: views[i].Set.Points, Answers: views[i].answers}
 	}
-	var all []held
+	var all []sideTable
 	for i := range runs[1:] {
 		head := i + 1
 		c := compare.Compare(side(0), side(head), compare.Options{})
 		title := runs[head].Dir + " against " + runs[0].Dir
 		if len(c.Cells) == 0 {
-			all = append(all, held{Title: title, Lines: []string{c.Nothing()}})
+			all = append(all, sideTable{Title: title, Lines: []string{c.Nothing()}})
 			continue
 		}
-		h := heldOf(c, title, shortNames(runs[0].Dir, runs[head].Dir), views[head].ID, runs[head].Resolved.Columns)
+		h := compareSides(c, title, shortNames(runs[0].Dir, runs[head].Dir), views[head].ID, runs[head].Resolved.Columns)
 		h.Lines = []string{c.Identity(), c.Covered()}
 		if c.Quality != nil {
 			h.Quality = tableOf(c.Quality.Runs().Grid(), c.Quality.Runs().LeftOut(false))

@@ -48,7 +48,7 @@ type runView struct {
 	LatencyOff    int // series that are not drawn
 	Cost          []figure
 	Compared      []comparison
-	Held          []held // sides of the plan's own comparison
+	Sides         []sideTable // sides of the plan's own comparison
 	Tables        []table
 	Quality       table // of the deployments that answered prompts
 	answers       *paired.Paired

@@ -29,7 +29,7 @@ func (v *runView) searches() {
 			continue
 		}
 		s := searched{Title: a.About(), Lines: a.Ended()}
-		for _, f := range []func(*capacity.Answer, []capacity.Probe) (figure, bool){v.probes, v.kept} {
+		for _, f := range []func(*capacity.Answer, []capacity.Probe) (figure, bool){v.probes, v.keptShares} {
 			if f, ok := f(a, probes); ok {
 				s.Figures = append(s.Figures, f)
 			}
@@ -134,8 +134,8 @@ func answered(a *capacity.Answer) (all []named) {
 	return all
 }
 
-// kept draws for each load which share of its trials kept the objective.
-func (v *runView) kept(a *capacity.Answer, probes []capacity.Probe) (figure, bool) {
+// keptShares draws for each load which share of its trials kept the objective.
+func (v *runView) keptShares(a *capacity.Answer, probes []capacity.Probe) (figure, bool) {
 	bars := chart.Shares{Title: "Trials that kept the objective: " + a.About(), Unit: "filled: kept; hollow: missed; pale: no fresh trial"}
 	t := table{Head: []head{{Name: a.Of.Axis, Title: doc(v.Run.Resolved.Columns, a.Of.Axis)}, {Name: "trials", Text: true}, {Name: "kept"}, {Name: "missed"}, {Name: "INVALID"}, {Name: "answer", Text: true}}}
 	for _, l := range slices.Backward(a.Levels()) {

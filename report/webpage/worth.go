@@ -55,7 +55,7 @@ func (v *runView) frontier() {
 					continue
 				}
 				pt := chart.Point{X: x, Y: y}
-				v.dress(&pt, p)
+				v.markVerdict(&pt, p)
 				series.Points = append(series.Points, pt)
 				all = append(all, candidate{pt, p})
 			}

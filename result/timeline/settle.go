@@ -14,7 +14,7 @@ import (
 // settle leaves out the beginning of the plateau in which the load had not
 // settled, and says where that cannot be known.
 func (s *Span) settle(requests []result.Request, firsts map[int]bool, slots int) {
-	course := courseOf(requests)
+	course := sampleOf(requests)
 	if course.typical == 0 {
 		return // nothing was completed
 	}
@@ -75,7 +75,7 @@ func (s *Span) settle(requests []result.Request, firsts map[int]bool, slots int)
 	}
 }
 
-func (s *Span) unsettled(c course, slots int, enough time.Duration, format string, args ...any) {
+func (s *Span) unsettled(c sample, slots int, enough time.Duration, format string, args ...any) {
 	s.Unsettled, s.Enough = fmt.Sprintf(format, args...), enough
 	if c.requests > 1 && c.sends() > 0 {
 		rate := float64(c.requests-1) / float64(c.sends())
@@ -96,15 +96,15 @@ func (s Span) Findings() []result.Finding {
 	return []result.Finding{{Code: finding.SteadinessUnknown, Text: text}}
 }
 
-// A course is what of a trial says how long it would have to be.
-type course struct {
+// A sample has the figures of a trial from which its least length follows.
+type sample struct {
 	requests      int // that were sent
 	first, last   time.Duration
 	typical, late time.Duration // median and 95th percentile of the end-to-end latency
 }
 
-func courseOf(requests []result.Request) course {
-	var c course
+func sampleOf(requests []result.Request) sample {
+	var c sample
 	var took []int64
 	for i := range requests {
 		r := &requests[i]
@@ -126,10 +126,10 @@ func courseOf(requests []result.Request) course {
 }
 
 // sends returns how long it was sent.
-func (c course) sends() time.Duration { return c.last - c.first }
+func (c sample) sends() time.Duration { return c.last - c.first }
 
 // per returns how long so many requests take to be sent.
-func (c course) per(n int) time.Duration {
+func (c sample) per(n int) time.Duration {
 	return time.Duration(float64(n) * float64(c.sends()) / float64(max(1, c.requests-1)))
 }
 

@@ -31,7 +31,7 @@ type Result struct {
 	Rest    float64  // root of the mean square of the logarithms that are left
 	Fitted  []string // labels of the cells
 	LeftOut []string
-	Held    []fitted.Held
+	HeldOut []fitted.HeldOut
 	Each    []Compared // of the cells that were left out
 }
 
@@ -141,7 +141,7 @@ func (r *Result) hold(cells []Cell) {
 		}
 		slices.Sort(abs)
 		worst := slices.MaxFunc(off, func(a, b float64) int { return cmp.Compare(math.Abs(a), math.Abs(b)) })
-		r.Held = append(r.Held, fitted.Held{Column: f.column, Cells: len(off), Median: result.Quantile(abs, 0.5), Worst: worst})
+		r.HeldOut = append(r.HeldOut, fitted.HeldOut{Column: f.column, Cells: len(off), Median: result.Quantile(abs, 0.5), Worst: worst})
 	}
 }
 

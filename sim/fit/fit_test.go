@@ -112,14 +112,14 @@ func TestFit(t *testing.T) {
 				t.Errorf("%s is %v, want %v", name, x[0], x[1])
 			}
 		}
-		for _, h := range got.Held {
+		for _, h := range got.HeldOut {
 			t.Logf("%s: median %.3f, worst %+.3f of %d", h.Column, h.Median, h.Worst, h.Cells)
 			if h.Median > 0.05 {
 				t.Errorf("%s is off by %.3f on cells that were left out", h.Column, h.Median)
 			}
 		}
-		if len(got.LeftOut) != 3 || len(got.Held) != 6 {
-			t.Errorf("left out %v, with %d figures", got.LeftOut, len(got.Held))
+		if len(got.LeftOut) != 3 || len(got.HeldOut) != 6 {
+			t.Errorf("left out %v, with %d figures", got.LeftOut, len(got.HeldOut))
 		}
 	}
 }

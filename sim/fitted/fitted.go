@@ -39,13 +39,13 @@ type Profile struct {
 	// tell the constant.
 	Errors map[string]*float64 `json:"relative_errors"`
 
-	LeftOut []Held `json:"left_out"` // how far off the simulator is on cells that the fit has not seen
-	Source  Source `json:"source"`
+	LeftOut []HeldOut `json:"left_out"` // how far off the simulator is on cells that the fit has not seen
+	Source  Source    `json:"source"`
 }
 
-// Held is how far a percentile of the simulator is from the measured one, over the cells
+// HeldOut is how far a percentile of the simulator is from the measured one, over the cells
 // that were left out: simulated / measured - 1.
-type Held struct {
+type HeldOut struct {
 	Column string  `json:"column"`
 	Cells  int     `json:"cells"`
 	Median float64 `json:"median_abs_error"`

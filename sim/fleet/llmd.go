@@ -66,7 +66,7 @@ func runSidecar(ctx context.Context, o options, l net.Listener, log *log.Logger)
 			meters.came(r)
 		}
 		if prefiller := r.Header.Get(prefillerHeader); prefiller != "" && isCompletion(r) {
-			meters.apart()
+			meters.countPrefill()
 			lines.prefill(prefiller)
 			begun := time.Now()
 			done := prefillFirst(w, r, client, prefiller)
@@ -222,7 +222,7 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if to.ID != 0 {
 		defer func() {
 			report.Seconds = time.Since(start).Seconds()
-			g.tell(report)
+			g.postReport(report)
 		}()
 	}
 	resp, err := g.client.Do(out)
@@ -313,9 +313,9 @@ func (g *gateway) ask(r *http.Request, body []byte) (p pick, refused *refusal) {
 	return p, nil
 }
 
-// tell reports the end of a request. It is small and local, and what the client
+// postReport reports the end of a request. It is small and local, and what the client
 // got is complete before.
-func (g *gateway) tell(report report) {
+func (g *gateway) postReport(report report) {
 	ctx, cancel := context.WithTimeout(g.life, time.Second)
 	defer cancel()
 	raw, err := json.Marshal(report)

@@ -28,8 +28,8 @@ func (m *sidecarMeters) came(r *http.Request) {
 	m.board.get(sidecarFamily+"requests_total", "api_type", api).add(1)
 }
 
-// apart counts one whose prompt a prefill server computes.
-func (m *sidecarMeters) apart() {
+// countPrefill counts a request whose prompt a prefill server computes.
+func (m *sidecarMeters) countPrefill() {
 	m.board.get(sidecarFamily+"disagg_requests_total", "disagg_type", "prefill-decode").add(1)
 }
 

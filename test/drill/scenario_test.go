@@ -90,13 +90,13 @@ func TestOrder(t *testing.T) {
 // The oracle finds everything that it is there for.
 func TestOracle(t *testing.T) {
 	at := time.Now()
-	pod := func(change func(*runpodtest.Held)) runpodtest.Held {
-		h := runpodtest.Held{ID: "p", Name: "sw-x", Created: at.Add(-time.Hour), Gone: at, Expires: at.Add(time.Hour)}
+	pod := func(change func(*runpodtest.PodCost)) runpodtest.PodCost {
+		h := runpodtest.PodCost{ID: "p", Name: "sw-x", Created: at.Add(-time.Hour), Gone: at, Expires: at.Add(time.Hour)}
 		change(&h)
 		return h
 	}
 	o := oracle{slack: time.Minute, cost: 0.5}
-	good := runpodtest.Audit{At: at, USD: 0.5, Pods: []runpodtest.Held{pod(func(*runpodtest.Held) {})}}
+	good := runpodtest.Audit{At: at, USD: 0.5, Pods: []runpodtest.PodCost{pod(func(*runpodtest.PodCost) {})}}
 	if err := o.check(good); err != nil {
 		t.Fatal(err)
 	}

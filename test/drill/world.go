@@ -459,7 +459,7 @@ func (w *world) lost(again string) {
 // engine.
 func (w *world) await(limit time.Duration) {
 	for end := time.Now().Add(limit); ; time.Sleep(200 * time.Millisecond) {
-		left := slices.DeleteFunc(w.Audit().Alive(), func(h runpodtest.Held) bool {
+		left := slices.DeleteFunc(w.Audit().Alive(), func(h runpodtest.PodCost) bool {
 			if slices.Contains(w.s.faults, "pod-key-forbidden") {
 				return !serves(h)
 			}
@@ -477,7 +477,7 @@ func (w *world) await(limit time.Duration) {
 
 // serves reports whether a pod's engine runs, or whether the pod is still on its
 // way there.
-func serves(h runpodtest.Held) bool {
+func serves(h runpodtest.PodCost) bool {
 	name, _ := backends.ParseName(h.Name)
 	processes := procfs.With(map[string]string{backends.MarkRun: name.Run})
 	if h.Status == "PROVISIONING" || h.Restarts == 0 && len(processes) == 0 {

@@ -219,7 +219,7 @@ func (f *Fleet) First(ctx context.Context) (backends.Client, error) {
 }
 
 func (p *pod) client() backends.Client {
-	return backends.Client{URL: controlURL, Token: p.fleet.token, Coordinator: p.fleet.coordinator, Dial: p.dial, Gone: p.gone}
+	return backends.Client{URL: controlURL, Token: p.fleet.token, Coordinator: p.fleet.coordinator, Dial: p.dial, Gone: p.howEnded}
 }
 
 // all reports whether all clients answer.
@@ -345,7 +345,7 @@ func (p *pod) await(ctx context.Context) error {
 		if err == nil {
 			return nil
 		}
-		if how := p.gone(); how != "" {
+		if how := p.howEnded(); how != "" {
 			return &backends.Failure{Class: "deleted", Err: errors.New(how)} // or what the pod says, while it is there
 		}
 		select {
@@ -376,8 +376,8 @@ func (p *pod) answers(ctx context.Context) error {
 	return nil
 }
 
-// gone says how the pod ended; "" if it has not, or the cluster does not say.
-func (p *pod) gone() string {
+// howEnded says how the pod ended; "" if it has not, or the cluster does not say.
+func (p *pod) howEnded() string {
 	ctx, cancel := context.WithTimeout(context.Background(), goneWithin)
 	defer cancel()
 	var o object

@@ -210,7 +210,7 @@ func (r *Release) free(ctx context.Context, spec backends.Spec) error {
 			}
 			select {
 			case <-ctx.Done():
-				return bad(o, backends.ErrSpec, "is still there, of the launch %s of this run%s: %v", launch, have.Held(), context.Cause(ctx))
+				return bad(o, backends.ErrSpec, "is still there, of the launch %s of this run%s: %v", launch, have.HeldBy(), context.Cause(ctx))
 			case <-time.After(lookEvery):
 			}
 		}

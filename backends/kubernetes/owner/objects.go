@@ -61,8 +61,8 @@ type Object struct {
 // OwnedBy reports whether an owner has the object.
 func (l *Object) OwnedBy(o *Owner) bool { return slices.Contains(l.Metadata.Owners, o.Reference()) }
 
-// Held says by whom an object is held that is to go, "" for nobody.
-func (l *Object) Held() string {
+// HeldBy returns the finalizers that keep an object which was deleted; "" for none.
+func (l *Object) HeldBy() string {
 	waits := slices.DeleteFunc(slices.Clone(l.Metadata.Finalizers), func(f string) bool {
 		return f == "foregroundDeletion" || f == "kubernetes.io/pvc-protection"
 	})
@@ -103,7 +103,7 @@ func (n Namespace) remains(ctx context.Context, launch string, objects []Ref) (l
 			return nil, err
 		}
 		if found && have.Metadata.Labels[LabelLaunch] == launch {
-			left = append(left, r.Resource+" "+r.Name+have.Held())
+			left = append(left, r.Resource+" "+r.Name+have.HeldBy())
 		}
 	}
 	pods, err := n.podsWith(ctx, LabelLaunch+"="+launch)

@@ -45,8 +45,8 @@ type remote struct {
 }
 
 var (
-	_ provision.Remote = (*remote)(nil)
-	_ provision.Teller = (*remote)(nil)
+	_ provision.Remote       = (*remote)(nil)
+	_ provision.TermsUpdater = (*remote)(nil)
 )
 
 // Attach watches a pod. Those of one role start side by side: the last of them waits until
@@ -107,8 +107,8 @@ func (r *remote) server() *podHost {
 	return r.host
 }
 
-// Tell implements [provision.Teller].
-func (r *remote) Tell(t *backends.Terms) {
+// UpdateTerms implements [provision.TermsUpdater].
+func (r *remote) UpdateTerms(t *backends.Terms) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if t.GPU == "" {
@@ -147,7 +147,7 @@ func (r *remote) watch(ctx context.Context) {
 		default:
 			r.set(at, false, nil)
 			err = r.follow(ctx, at.Meta.Version)
-			if r.gone() {
+			if r.hasEnded() {
 				return
 			}
 		}
@@ -194,7 +194,7 @@ func (r *remote) set(at *pod, gone bool, trouble error) {
 	r.changed = make(chan struct{})
 }
 
-func (r *remote) gone() bool {
+func (r *remote) hasEnded() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.ended

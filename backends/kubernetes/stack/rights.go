@@ -8,8 +8,8 @@ import (
 	"sweep.dev/sweep/internal/kubeapi"
 )
 
-// A Held is a right, and whether the user has it.
-type Held struct {
+// A RightStatus is a right, and whether the user has it.
+type RightStatus struct {
 	kubeapi.Right
 	For  string `json:"for"`
 	Held bool   `json:"held"`
@@ -17,7 +17,7 @@ type Held struct {
 
 // rights are what a look at a stack and at its logs needs, and a run that measures it.
 // role.yaml grants exactly these.
-var rights = []Held{
+var rights = []RightStatus{
 	{Right: kubeapi.Right{Verb: "list", Resource: "pods"}, For: "roles, images, arguments, restarts"},
 	{Right: kubeapi.Right{Verb: "get", Resource: "pods/log"}, For: "the logs"},
 	{Right: kubeapi.Right{Verb: "list", Resource: "services"}, For: "the entry"},
@@ -54,7 +54,7 @@ func DeployRoleYAML(namespace string) string {
 func RoleYAML(namespace string) string { return strings.ReplaceAll(role, "NAMESPACE", namespace) }
 
 // review says which of the rights the user has.
-func review(ctx context.Context, api *kubeapi.Client, namespace string) ([]Held, error) {
+func review(ctx context.Context, api *kubeapi.Client, namespace string) ([]RightStatus, error) {
 	questions := make([]kubeapi.Right, len(rights))
 	for i, r := range rights {
 		questions[i] = r.Right
@@ -63,7 +63,7 @@ func review(ctx context.Context, api *kubeapi.Client, namespace string) ([]Held,
 	if err != nil {
 		return nil, err
 	}
-	all := make([]Held, len(rights))
+	all := make([]RightStatus, len(rights))
 	for i, r := range rights {
 		all[i] = r
 		all[i].Held = held[i]

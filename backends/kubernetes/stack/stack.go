@@ -15,11 +15,11 @@ type Stack struct {
 	Name       string `json:"name"` // kind/name of what it was found by
 	Kind       string `json:"kind"` // llm-d, dynamo, kserve, or "" if no label says
 
-	Entries  []Entry  `json:"entries"` // the best first
-	Roles    []Role   `json:"roles"`   // in the order of a request
-	APIs     []string `json:"apis"`    // versions that were read, as inference.networking.k8s.io/v1
-	Findings []string `json:"findings"`
-	Rights   []Held   `json:"rights"`
+	Entries  []Entry       `json:"entries"` // the best first
+	Roles    []Role        `json:"roles"`   // in the order of a request
+	APIs     []string      `json:"apis"`    // versions that were read, as inference.networking.k8s.io/v1
+	Findings []string      `json:"findings"`
+	Rights   []RightStatus `json:"rights"`
 }
 
 // Pods returns those of all roles.

@@ -41,8 +41,8 @@ func (e Event) String() string {
 	return s
 }
 
-// A Held is one pod and what it has cost.
-type Held struct {
+// A PodCost is one pod and what it has cost.
+type PodCost struct {
 	ID, Name string
 	Status   string // the last one
 	Created  time.Time
@@ -53,7 +53,7 @@ type Held struct {
 }
 
 // Overdue returns how long the pod was there after it had to be gone, until now.
-func (h Held) Overdue(now time.Time) time.Duration {
+func (h PodCost) Overdue(now time.Time) time.Duration {
 	end := h.Gone
 	if end.IsZero() {
 		end = now
@@ -69,10 +69,10 @@ func (h Held) Overdue(now time.Time) time.Duration {
 type Audit struct {
 	At       time.Time // of Options.Now
 	Requests int
-	Creates  int     // requests to create
-	Pods     []Held  // that ever were, in the order of their creates
-	Deletes  []Event // DELETE and terminate, by whomever, as they were received
-	Touched  []Event // requests to change or delete a foreign pod
+	Creates  int       // requests to create
+	Pods     []PodCost // that ever were, in the order of their creates
+	Deletes  []Event   // DELETE and terminate, by whomever, as they were received
+	Touched  []Event   // requests to change or delete a foreign pod
 	NoIntent []string
 	Fired    map[string]int // faults that happened
 	USD      float64
@@ -80,14 +80,14 @@ type Audit struct {
 }
 
 // Alive returns the pods that are still there, stopped ones too.
-func (a Audit) Alive() []Held {
-	return slices.DeleteFunc(slices.Clone(a.Pods), func(h Held) bool { return !h.Gone.IsZero() })
+func (a Audit) Alive() []PodCost {
+	return slices.DeleteFunc(slices.Clone(a.Pods), func(h PodCost) bool { return !h.Gone.IsZero() })
 }
 
 // Overdue returns the pods that were there longer than they were to be by more than
 // the slack.
-func (a Audit) Overdue(slack time.Duration) []Held {
-	return slices.DeleteFunc(slices.Clone(a.Pods), func(h Held) bool { return h.Overdue(a.At) <= slack })
+func (a Audit) Overdue(slack time.Duration) []PodCost {
+	return slices.DeleteFunc(slices.Clone(a.Pods), func(h PodCost) bool { return h.Overdue(a.At) <= slack })
 }
 
 // Err returns what no run may leave behind: pods that are alive or were overdue by
@@ -130,7 +130,7 @@ func (e *Emulator) Audit() Audit {
 			continue
 		}
 		gpu, disk := p.meter.cost(time.Time{}, a.At.AddDate(100, 0, 0), a.At, e.opts.BillRate)
-		h := Held{
+		h := PodCost{
 			ID: p.id, Name: p.name, Status: p.status, Created: p.created, Gone: p.ended,
 			Expires: p.expires(), USD: gpu + disk, Restarts: p.restarts,
 		}

@@ -21,15 +21,15 @@ import (
 type Turns struct {
 	Axis     string
 	Baseline string
-	Sides    []Held // each other value against the baseline, in the plan's order
+	Sides    []SideComparison // each other value against the baseline, in the plan's order
 	// Drift is how the baseline moved between the first turn and the last, which were its
 	// own; "" if it did not certainly by more than [compare.Alike]. Then sides differ by what the
 	// host did too.
 	Drift string
 }
 
-// A Held is one value of the axis against the baseline.
-type Held struct {
+// A SideComparison is one value of the axis against the baseline.
+type SideComparison struct {
 	Value string
 	*compare.Comparison
 }
@@ -83,7 +83,7 @@ func Of(run compare.Side) *Turns {
 	}
 	for _, value := range order {
 		if value != t.Baseline {
-			t.Sides = append(t.Sides, Held{value, compare.By(same, sides[t.Baseline], sides[value], compare.Options{})})
+			t.Sides = append(t.Sides, SideComparison{value, compare.By(same, sides[t.Baseline], sides[value], compare.Options{})})
 		}
 	}
 	t.Drift = drift(sides[t.Baseline].Points)
@@ -108,7 +108,7 @@ func drift(points []*conclude.Point) string {
 }
 
 // Title says what is held against what.
-func (t *Turns) Title(s Held) string {
+func (t *Turns) Title(s SideComparison) string {
 	return fmt.Sprintf("%s %s against %s, by turns", t.Axis, s.Value, t.Baseline)
 }
 

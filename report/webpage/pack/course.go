@@ -42,9 +42,9 @@ var courses = []struct {
 	{result.FromGPU, "utilization", "GPU utilisation", "percent", true},
 }
 
-// A course is the series of one trial on one clock. Their values stand in a block of all
+// A trialSeries has the series of one trial on one clock. Their values stand in a block of all
 // courses, those of a series together.
-type course struct {
+type trialSeries struct {
 	Start float64 `json:"start"` // of the first step, in seconds from the trial's anchor
 	Step  float64 `json:"step"`
 	Steps int     `json:"n"`
@@ -101,7 +101,7 @@ type part struct {
 
 // coursesOf returns the timelines of the trials of a run. Each series is brought to equal
 // steps of one clock, and has fewer of them if the run has many trials.
-func coursesOf(run *report.Run) (map[trialKey]*course, error) {
+func coursesOf(run *report.Run) (map[trialKey]*trialSeries, error) {
 	attempts := map[trialKey]int{}
 	for _, t := range run.Trials {
 		if t.Outcome != nil {
@@ -116,7 +116,7 @@ func coursesOf(run *report.Run) (map[trialKey]*course, error) {
 		}
 		place[c.source][c.name] = i
 	}
-	all := map[trialKey]*course{}
+	all := map[trialKey]*trialSeries{}
 	raw := make([][]gauge, len(courses))
 	var at trialKey
 	finish := func() {
@@ -145,7 +145,7 @@ func coursesOf(run *report.Run) (map[trialKey]*course, error) {
 
 // drawn brings series to equal steps between the first and the last look of the client;
 // nil if there is nothing to draw.
-func drawn(raw [][]gauge, steps int) *course {
+func drawn(raw [][]gauge, steps int) *trialSeries {
 	first, last := math.Inf(1), math.Inf(-1)
 	for _, g := range raw[0] {
 		first, last = min(first, g.t), max(last, g.t)
@@ -154,7 +154,7 @@ func drawn(raw [][]gauge, steps int) *course {
 		return nil
 	}
 	n := min(steps, len(raw[0]))
-	c := &course{Start: shown(first), Step: shown((last - first) / float64(n)), Steps: n}
+	c := &trialSeries{Start: shown(first), Step: shown((last - first) / float64(n)), Steps: n}
 	for i, gauges := range raw {
 		if len(gauges) == 0 {
 			continue

@@ -21,13 +21,13 @@ import (
 // A packed is what the script gets of a run: every column of the cells table, and the
 // timelines. Blocks of numbers follow it.
 type packed struct {
-	Prefix  string          `json:"prefix"`
-	Dir     string          `json:"dir"`
-	Columns []*column       `json:"columns"`
-	Trials  []trial         `json:"trials"`
-	Series  []series        `json:"series"`
-	Courses map[int]*course `json:"courses"` // by the place of the trial
-	Width   int             `json:"width"`   // of a value of the courses in bytes, as planes has it
+	Prefix  string               `json:"prefix"`
+	Dir     string               `json:"dir"`
+	Columns []*column            `json:"columns"`
+	Trials  []trial              `json:"trials"`
+	Series  []series             `json:"series"`
+	Courses map[int]*trialSeries `json:"courses"` // by the place of the trial
+	Width   int                  `json:"width"`   // of a value of the courses in bytes, as planes has it
 }
 
 type trial struct {
@@ -64,7 +64,7 @@ func short(s string) string {
 // bytes, the JSON, and blocks of numbers in the order in which the JSON names them;
 // compressed (RFC 1951) and in base64, which no text in it can leave.
 func Run(run *report.Run, prefix string) (string, error) {
-	p := packed{Prefix: prefix, Dir: plaintext.Word(run.Dir), Columns: []*column{}, Trials: []trial{}, Courses: map[int]*course{}}
+	p := packed{Prefix: prefix, Dir: plaintext.Word(run.Dir), Columns: []*column{}, Trials: []trial{}, Courses: map[int]*trialSeries{}}
 	for _, c := range courses {
 		p.Series = append(p.Series, series{c.title, c.name, c.unit})
 	}

@@ -227,7 +227,7 @@ func TestLogs(t *testing.T) {
 	const request = "710a2ee7-fb67-4151-a3b9-56ad753fb55a"
 	for name, args := range map[string][]string{"the cluster": {"--kube", ns + "/pd"}, "files": {saved}} {
 		stdout, stderr, code := lab.as(t, sweep, "reader", append([]string{"logs", "--timeline", "--json", "--request", request}, args...)...)
-		var told loglines.Telling
+		var told loglines.Timeline
 		if err := json.Unmarshal([]byte(stdout), &told); err != nil || code != 0 {
 			t.Fatalf("%s: exit %d, %v\n%s", name, code, err, stderr)
 		}
