@@ -439,6 +439,7 @@ func TestDialects_ignoredFields(t *testing.T) {
 
 // TestPing: a stream that is silent for long has comments in it.
 func TestPing(t *testing.T) {
+	t.Parallel()
 	in := start(t, "--engine", "llamacpp", "--sse-ping-interval", "1", "--time-scale", "0.0001")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

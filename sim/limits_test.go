@@ -42,6 +42,7 @@ func TestTGI_atItsLimits(t *testing.T) {
 
 // TestSGLang_queueIsFull: a stream learns of it after its status of 200.
 func TestSGLang_queueIsFull(t *testing.T) {
+	t.Parallel()
 	in := start(t, "--engine", "sglang", "--enable-metrics", "--max-running-requests", "1", "--max-queued-requests", "1", "--time-scale", "0.01")
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup

@@ -15,6 +15,7 @@ import (
 )
 
 func TestNvidiaSMI(t *testing.T) {
+	t.Parallel()
 	in := start(t, "--tensor-parallel-size", "2", "--gpu", "l40s", "--gpu-memory-utilization", "0.5", "--time-scale", "0.2")
 	get := func(query string) string {
 		_, text := in.do("GET", "/sim/nvidia-smi?query="+query, "")

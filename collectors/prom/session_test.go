@@ -360,6 +360,7 @@ func TestSession_manySeries(t *testing.T) {
 
 // After failures looks become rarer, and come back when the target does.
 func TestSession_backoff(t *testing.T) {
+	t.Parallel()
 	begun := time.Now()
 	var fifth atomic.Int64 // when it was, in ns
 	var n atomic.Int64

@@ -117,6 +117,7 @@ func TestSession_roles(t *testing.T) {
 // One that hangs costs what is of all together, and its own; not the others'
 // time.
 func TestSession_oneHangs(t *testing.T) {
+	t.Parallel()
 	m := &profile(t, "vllm").Metrics
 	var n atomic.Int64
 	good := func(w http.ResponseWriter, _ *http.Request) { counting(w, n.Add(1)) }

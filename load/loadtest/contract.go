@@ -20,20 +20,26 @@ import (
 // it at the end of the test.
 func Contract(t *testing.T, open func(t *testing.T, url string) load.Driver) {
 	tests := []struct {
-		name string
-		run  func(t *testing.T, open func(t *testing.T, url string) load.Driver)
+		name  string
+		waits bool // more than it sends: it runs beside others
+		run   func(t *testing.T, open func(t *testing.T, url string) load.Driver)
 	}{
-		{"closed loop", contractClosed},
-		{"open loop", contractOpen},
-		{"shards", contractShards},
-		{"failures", contractFailures},
-		{"end of the context", contractEnd},
-		{"refusals", contractRefusals},
-		{"end of a pause", contractPause},
-		{"nothing to do", contractNothing},
+		{"closed loop", false, contractClosed},
+		{"open loop", false, contractOpen},
+		{"shards", false, contractShards},
+		{"failures", true, contractFailures},
+		{"end of the context", true, contractEnd},
+		{"refusals", true, contractRefusals},
+		{"end of a pause", true, contractPause},
+		{"nothing to do", false, contractNothing},
 	}
 	for _, c := range tests {
-		t.Run(c.name, func(t *testing.T) { c.run(t, open) })
+		t.Run(c.name, func(t *testing.T) {
+			if c.waits {
+				t.Parallel()
+			}
+			c.run(t, open)
+		})
 	}
 }
 
