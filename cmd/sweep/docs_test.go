@@ -53,6 +53,27 @@ type block struct {
 
 func (b block) String() string { return fmt.Sprintf("%s:%d", b.page, b.line) }
 
+// TestREADME: it stays short, and the plans that it lists for the simulator run there.
+func TestREADME(t *testing.T) {
+	t.Parallel()
+	text := docPages(t)["README.md"]
+	if n := strings.Count(text, "\n"); n > 120 {
+		t.Errorf("%d lines, want 120 at most", n)
+	}
+	_, section, found := strings.Cut(text, "These plans run on the simulator")
+	section, _, ended := strings.Cut(section, "These want real servers")
+	plans := regexp.MustCompile(`plans/\S+\.yaml`).FindAllString(section, -1)
+	if !found || !ended || len(plans) < 5 {
+		t.Fatalf("the section of the simulator has %q", plans)
+	}
+	for _, file := range plans {
+		src, err := os.ReadFile("../../" + file)
+		if err != nil || !regexp.MustCompile(`(?m)^backend:(\n  kind:)? sim$`).Match(src) {
+			t.Errorf("%s does not run on the simulator: %v", file, err)
+		}
+	}
+}
+
 // docPages returns the pages with their text, by their paths below the root.
 func docPages(t *testing.T) map[string]string {
 	t.Helper()
