@@ -63,9 +63,9 @@ func damages(result string) []damage {
 		{result, "result.json: row: it is null, want an object", replaced(`"row": {`, `"row": null, "was": {`), true},
 		{result, "result.json: row: column concurrency: a row holds no values in values", replaced(`"concurrency": 1`, `"concurrency": [1]`), true},
 		{result, "result.json: trial: json: cannot unmarshal string", replaced(`"trial": 1`, `"trial": "x"`), true},
-		{layout.Calibration, "calibration.json: a array where an object is due", instead("[]"), false},
+		{layout.Calibration, "calibration.json: an array where an object is due", instead("[]"), false},
 		{layout.Calibration, "calibration.json: it is no calibration", instead("null"), false},
-		{layout.Calibration, `calibration.json: "Shape.streams" is a string where a int is due`, instead(`{"streams": "x"}`), false},
+		{layout.Calibration, `calibration.json: "Shape.streams" is a string where a whole number is due`, instead(`{"streams": "x"}`), false},
 		{layout.Plan, "plan.yaml is missing", nil, false},
 	}
 }

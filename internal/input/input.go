@@ -10,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"reflect"
 	"strings"
 	"syscall"
 )
@@ -177,18 +178,43 @@ func Reason(err error) error {
 	return err
 }
 
+func article(noun string) string {
+	if strings.ContainsAny(noun[:min(1, len(noun))], "aeiou") {
+		return "an " + noun
+	}
+	return "a " + noun
+}
+
+// named returns a kind of Go's by its name in JSON.
+func named(kind reflect.Kind) string {
+	switch {
+	case kind >= reflect.Int && kind <= reflect.Uintptr:
+		return "whole number"
+	case kind == reflect.Float32 || kind == reflect.Float64:
+		return "number"
+	case kind == reflect.Slice || kind == reflect.Array:
+		return "array"
+	case kind == reflect.Struct || kind == reflect.Map:
+		return "object"
+	}
+	return kind.String()
+}
+
 // JSON returns an error of encoding/json in fewer words, which quote nothing of the file.
 func JSON(err error) error {
 	kind, wrong := errors.AsType[*json.UnmarshalTypeError](err)
 	switch {
 	case wrong && kind.Field != "":
-		return fmt.Errorf("%q is a %s where a %s is due", kind.Field, kind.Value, kind.Type.Kind())
+		return fmt.Errorf("%q is %s where %s is due", kind.Field, article(kind.Value), article(named(kind.Type.Kind())))
 	case wrong:
-		return fmt.Errorf("a %s where an object is due", kind.Value)
+		return fmt.Errorf("%s where an object is due", article(kind.Value))
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return errors.New("the file ends in the middle")
 	case strings.HasPrefix(err.Error(), "json: "):
 		return errors.New("a field is not a number")
+	}
+	if _, syntax := errors.AsType[*json.SyntaxError](err); syntax {
+		return fmt.Errorf("no JSON: %w", err)
 	}
 	return err
 }

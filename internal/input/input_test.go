@@ -77,9 +77,9 @@ func TestJSON(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		`{"s": 1}`:        `"s" is a number where a string is due`,
-		`[]`:              "a array where an object is due",
+		`[]`:              "an array where an object is due",
 		`{"n": "secret"}`: "a field is not a number",
-		`{"s": x}`:        "invalid character 'x' looking for beginning of value",
+		`{"s": x}`:        "no JSON: invalid character 'x' looking for beginning of value",
 		`{"s"`:            "the file ends in the middle",
 	} {
 		if err := input.JSON(json.NewDecoder(strings.NewReader(text)).Decode(&v)); err == nil || err.Error() != want {

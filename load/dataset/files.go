@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"sweep.dev/sweep/internal/input"
@@ -136,6 +137,9 @@ func jsonlEntry(text []byte) (source.Entry, error) {
 	return e, nil
 }
 
+// roles are those of OpenAI's API.
+var roles = []string{"system", "developer", "user", "assistant", "tool", "function"}
+
 func setMessages(p *load.Prompt, messages []message) error {
 	if messages[0].Role == "system" || messages[0].Role == "developer" {
 		p.System = messages[0].Content
@@ -147,7 +151,11 @@ func setMessages(p *load.Prompt, messages []message) error {
 			want = "assistant"
 		}
 		if m.Role != want {
-			return fmt.Errorf("message %d does not have the role %s", i+1, want)
+			role := "another role" // an error quotes nothing of a file but what is known
+			if slices.Contains(roles, m.Role) {
+				role = "the role " + m.Role
+			}
+			return fmt.Errorf("message %d has %s, want %s: after a system message, user and assistant take turns; others are not sent", i+1, role, want)
 		}
 		if m.Content == "" {
 			return fmt.Errorf("message %d has no content", i+1)

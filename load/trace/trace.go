@@ -235,11 +235,15 @@ func (p *mooncake) row(line []byte) (Row, bool, error) {
 		InputLength  *int32       `json:"input_length"`
 		OutputLength *int32       `json:"output_length"`
 		HashIDs      []int64      `json:"hash_ids"`
+		SessionID    any          `json:"session_id"`
+		Delay        any          `json:"delay"`
 	}
 	if err := json.Unmarshal(line, &in); err != nil {
 		return Row{}, false, input.JSON(err)
 	}
 	switch {
+	case in.SessionID != nil || in.Delay != nil:
+		return Row{}, false, errors.New(`"session_id" or "delay": sessions are not replayed, and without them this is another load; leave both keys out to send each request at its timestamp`)
 	case in.Timestamp == nil:
 		return Row{}, false, errors.New(`no "timestamp"`)
 	case in.InputLength == nil:

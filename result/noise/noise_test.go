@@ -118,7 +118,7 @@ func TestParse_numbers(t *testing.T) {
 		{`"between_df": 2`, `"between_df": 1e9`, "between_df is 1e+09, want 1 to 1000000"},
 		{`"between_df": 2`, `"between_df": 0`, "between_df is 0, want 1 to 1000000"},
 		{`"between_df": 2`, `"between_df": -2`, "between_df is -2, want 1 to 1000000"},
-		{`"between_df": 2`, `"between_df": "NaN"`, `"cells.spreads.between_df" is a string where a float64 is due`},
+		{`"between_df": 2`, `"between_df": "NaN"`, `"cells.spreads.between_df" is a string where a number is due`},
 		{`"within_df": 3`, `"within_df": 1e300`, "within_df is 1e+300, want 1 to 1000000"},
 		{`"paired_df": 2`, `"paired_df": 1e300`, "paired_df is 1e+300, want 1 to 1000000"},
 		{`"between_sd": 0.01`, `"between_sd": 1e308`, "between_sd is 1e+308, want 0 or 1e-09 to 100"},
