@@ -77,7 +77,7 @@ func (p *Plan) TrialConfidence() float64 {
 // Compare says that the values of a server axis are held against one of them.
 type Compare struct {
 	Axis     string `yaml:"axis" doc:"Server axis whose values are compared." example:"engine"`
-	Baseline string `yaml:"baseline" doc:"Value of the axis that the others are held against." example:"vllm"`
+	Baseline string `yaml:"baseline" scalar:"allowed" doc:"Value of the axis that the others are held against." example:"vllm"`
 }
 
 // Base reports whether a cell has the baseline.

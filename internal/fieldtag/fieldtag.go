@@ -32,6 +32,7 @@ type Field struct {
 	Example string
 	Pattern string
 	Blank   bool // a text may be nothing but spaces
+	Scalar  bool // a number, true or false stands for the text that it is written as
 	Enum    []string
 	Word    string   // may stand in place of a whole number; it is Auto
 	Min     *float64 // at least
@@ -73,7 +74,7 @@ func readTags(t reflect.Type) []Field {
 		out := Field{
 			Key: key, Index: i, Type: f.Type,
 			Doc: f.Tag.Get("doc"), Default: f.Tag.Get("default"), Unit: f.Tag.Get("unit"),
-			Example: f.Tag.Get("example"), Pattern: f.Tag.Get("pattern"), Blank: f.Tag.Get("blank") == "allowed",
+			Example: f.Tag.Get("example"), Pattern: f.Tag.Get("pattern"), Blank: f.Tag.Get("blank") == "allowed", Scalar: f.Tag.Get("scalar") == "allowed",
 			Word: f.Tag.Get("word"), Min: bound(f, "min"), Max: bound(f, "max"), Above: bound(f, "gt"), Below: bound(f, "lt"),
 		}
 		if enum := f.Tag.Get("enum"); enum != "" {

@@ -73,9 +73,13 @@ func (d *Decoder) Text(n *syntax.Node, f fieldtag.Field, where string) (string, 
 }
 
 func (d *Decoder) text(n *syntax.Node, f fieldtag.Field, where string) (string, bool) {
+	scalar := n.Kind == syntax.Int || n.Kind == syntax.Float || n.Kind == syntax.Bool
+	if scalar && f.Scalar {
+		return n.Text, true
+	}
 	if n.Kind != syntax.String {
 		diag := d.Report.Node(n, "type", "%s takes text, found %s", place(where), found(n))
-		if n.Kind == syntax.Int || n.Kind == syntax.Float || n.Kind == syntax.Bool {
+		if scalar {
 			diag.Hint = fmt.Sprintf("write %q in quotes if that is what you mean", n.Text)
 		}
 		return "", false

@@ -193,6 +193,9 @@ func (g generator) value(t reflect.Type, f fieldtag.Field) object {
 			delete(s, "minLength")
 			s["enum"] = f.Enum
 		}
+		if f.Scalar {
+			s["type"] = []string{"string", "number", "boolean"}
+		}
 		return s
 	case reflect.Float32, reflect.Float64:
 		return number("number", f)

@@ -295,7 +295,10 @@ func wrongValues(f fieldtag.Field) []any {
 	}
 	switch t.Kind() {
 	case reflect.String:
-		out = append(out, wrap(7), wrap(true), wrap(""))
+		out = append(out, wrap(""))
+		if !f.Scalar {
+			out = append(out, wrap(7), wrap(true))
+		}
 		if len(f.Enum) > 0 || f.Pattern != "" {
 			out = append(out, "Not One Of Them")
 		}
