@@ -97,6 +97,27 @@ func TestItems_lighter(t *testing.T) {
 	}
 }
 
+// A certified rate is so many people; what is certified at a concurrency is none.
+func TestItems_people(t *testing.T) {
+	t.Parallel()
+	a := Of(run(4, 100))[0]
+	for rate, want := range map[float64]string{
+		12.1: "12.1 req/s is about 360 people who each send a message every 30 s",
+		0.3:  "0.3 req/s is about 9 people who each send a message every 30 s",
+		0.1:  "0.1 req/s is about 3 people who each send a message every 30 s",
+		0.05: "",
+	} {
+		a.Of.Axis, *a.Capacity = "request_rate", rate
+		if got := a.people(); got != want {
+			t.Errorf("%v: %q, want %q", rate, got, want)
+		}
+	}
+	a.Of.Axis = "concurrency"
+	if got := a.people(); got != "" {
+		t.Error(got)
+	}
+}
+
 // A search that has not decided all loads says between which it has, also if it has not ended.
 func TestItems_open(t *testing.T) {
 	t.Parallel()

@@ -2,6 +2,7 @@ package capacity
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -135,6 +136,9 @@ func (a *Answer) below() []string {
 			lines = append(lines, text)
 		}
 	}
+	if text := a.people(); text != "" {
+		lines = append(lines, text)
+	}
 	if text := a.lighter(); text != "" {
 		lines = append(lines, text)
 	}
@@ -232,6 +236,24 @@ func (a *Answer) carried() string {
 		parts = append(parts, fmt.Sprintf(f.text, figure))
 	}
 	return strings.Join(parts, ", ")
+}
+
+// messageEvery is the time between two messages of a person, of whom [Answer.people] counts.
+const messageEvery = 30 * time.Second
+
+// people returns how many people the certified rate is, if each sends a message every 30 s: rate
+// times that time, rounded down to two digits. "" for fewer than two, and for a search over
+// concurrency, whose requests wait for answers as no crowd does.
+func (a *Answer) people() string {
+	if a.Capacity == nil || a.Of.Axis != col.RequestRate {
+		return ""
+	}
+	n := *a.Capacity * messageEvery.Seconds()
+	digit := math.Pow(10, max(0, math.Floor(math.Log10(n))-1))
+	if n = math.Floor(n/digit+1e-9) * digit; !(n >= 2) {
+		return ""
+	}
+	return fmt.Sprintf("%s is about %.0f people who each send a message every %s", a.Load(*a.Capacity), n, humanize.Duration(messageEvery))
 }
 
 // lighter returns the latencies at the loads that were tried next to 80 and 90 % of the certified one,
