@@ -50,7 +50,7 @@ which load is the sweet spot. The server is not changed, and what is sent is
 announced first.
 
 It writes a plan and runs it, so the run directory is like that of sweep
-run, and sweep resume, status, cells and run work with it. The key is read
+run, and sweep resume, runs, cells and report work with it. The key is read
 from the environment variable that --key-env names, or from the file that
 --key-file names.
 
@@ -67,6 +67,7 @@ from the environment variable that --key-env names, or from the file that
 			&cli.DurationFlag{Name: "duration", Usage: "end each load after `TIME`", Validator: positive[time.Duration], DefaultText: fmt.Sprintf("%v, or sooner when its p95 TTFT is known", benchDuration)},
 			&cli.StringSliceFlag{Name: "slo", Usage: "an objective that a load has to meet: `EXPR` over the columns of the cells table"},
 			&cli.StringFlag{Name: "model", Usage: "ask for this `MODEL`; needed if the server has several"},
+			&cli.FloatFlag{Name: "usd-per-hour", Usage: "the whole server costs `USD` for an hour: prints the price of a million output tokens", Validator: positive[float64]},
 			&cli.StringFlag{Name: "write-plan", Usage: "write the plan to `FILE` too"},
 			&cli.StringFlag{Name: "run-dir", Aliases: []string{"o"}, Usage: "the run `DIRECTORY`; it must be new or empty", DefaultText: "a new one under runs/"},
 			&cli.BoolFlag{Name: "allow-link-local", Usage: "permit an address that is link-local or a cloud's metadata service"},
@@ -157,6 +158,7 @@ type benchmark struct {
 	Duration      time.Duration
 	Bounded       bool // by flags
 	SLOs          []string
+	USDPerHour    float64 // of the server; 0 is unknown
 
 	Model, Engine string
 }
@@ -170,7 +172,7 @@ func benchOf(c *cli.Command, target string) (*benchmark, error) {
 	b := &benchmark{
 		Command: "sweep " + commandLine(c.Root().Args().Slice()), URL: u, LinkLocal: c.Bool("allow-link-local"),
 		Input: c.String("input"), Output: c.String("output"), SLOs: c.StringSlice("slo"),
-		Requests: c.Int("requests"), Duration: c.Duration("duration"), Model: c.String("model"),
+		Requests: c.Int("requests"), Duration: c.Duration("duration"), Model: c.String("model"), USDPerHour: c.Float("usd-per-hour"),
 	}
 	switch {
 	case c.IsSet("rate") && c.IsSet("concurrency"):
@@ -217,10 +219,16 @@ func list[T int | float64](text string, read func(string) (T, error)) (values []
 	return values, nil
 }
 
+// hostPort matches an address as many write it: without a scheme, and without what may be a
+// password.
+var hostPort = regexp.MustCompile(`^[0-9A-Za-z.-]+(:[0-9]+)?(/[0-9A-Za-z./_-]*)?$`)
+
 // serverURL returns the address of a server without the /v1 that many clients want in it.
 func serverURL(c *cli.Command, target string) (string, error) {
 	u, err := url.Parse(target)
 	switch {
+	case !strings.Contains(target, "://") && hostPort.MatchString(target):
+		return "", &usage{&hinted{fmt.Errorf("%s wants an http or https URL, got %q", c.Name, target), "did you mean http://" + target + "?"}}
 	case err != nil: // the parser's error shows the URL, and what may be a password in it
 		return "", &usage{fmt.Errorf("%s: not a URL: want http://host:port or https://host", c.Name)}
 	case u.User != nil:
@@ -250,6 +258,8 @@ const (
 	benchName = "bench"
 	// benchKey is the variable that stands for the key of --key-file in a plan.
 	benchKey = "SWEEP_API_KEY"
+	// benchGPU names all GPUs of a server whose price is given.
+	benchGPU = "server"
 )
 
 // permit is for the key and the server's host.
@@ -285,7 +295,13 @@ func (b *benchmark) plan() string {
 	line("version: 1")
 	line("name: %s", benchName)
 	line("model: %s", yamlText(b.Model))
+	if b.USDPerHour > 0 {
+		line("\nprices: {%s: {usd_per_hour: %s}} # of the whole server", benchGPU, joined([]float64{b.USDPerHour}))
+	}
 	line("\nmatrix:\n  engine: %s", b.Engine)
+	if b.USDPerHour > 0 {
+		line("  gpu: %s", benchGPU)
+	}
 	if len(b.Rates) > 0 {
 		line("  request_rate: [%s]", joined(b.Rates))
 	} else {

@@ -167,6 +167,7 @@ func TestBench_refused(t *testing.T) {
 		"password unread":  {[]string{"http://u:s3cr3t-0123@[::1"}, exitUsage, "not a URL"},
 		"metadata":         {[]string{"http://169.254.169.254"}, exitUsage, "--allow-link-local permits it"},
 		"no URL":           {nil, exitUsage, "exactly one URL"},
+		"no scheme":        {[]string{"127.0.0.1:1/v1"}, exitUsage, "did you mean http://127.0.0.1:1/v1?"},
 		"another scheme":   {[]string{"ftp://x"}, exitUsage, "http or https URL"},
 		"query":            {[]string{good + "?key=s3cr3t-0123"}, exitUsage, "must end after its path"},
 		"no concurrency":   {[]string{good, "-c", "0"}, exitUsage, "want numbers of at least 1"},
@@ -205,6 +206,7 @@ func TestBenchmark_plan(t *testing.T) {
 		"default":  {Concurrency: []int{1, 4, 16}, Requests: benchRequests, Duration: benchDuration},
 		"odd":      {Model: "a: b # \"c\" ${HOME}\n", Concurrency: []int{1}, Requests: 9, SLOs: []string{"p95_ttft_ms < 300", "error_rate == 0"}, Command: "a\nb"},
 		"key":      {Concurrency: []int{1}, Requests: 9, Key: "PLAN_TEST_TOKEN"},
+		"price":    {Concurrency: []int{1}, Requests: 9, USDPerHour: 2.1},
 		"a number": {Model: "7", Concurrency: []int{1}, Requests: 9, LinkLocal: true},
 	} {
 		b.URL, b.Input, b.Output = "http://127.0.0.1:8000/a%20b", "4k", "128"
@@ -233,6 +235,9 @@ func TestBenchmark_plan(t *testing.T) {
 				loads = append(loads, fmt.Sprint(amountOf(c.Load)))
 			}
 			want := strings.Fields(strings.NewReplacer(",", " ").Replace(joined(b.Concurrency) + joined(b.Rates)))
+			if price := p.Prices[benchGPU].USDPerHour; price != b.USDPerHour || price > 0 && p.Cells()[0].Server.GPU != benchGPU {
+				t.Errorf("%s: $%v an hour, want %v", name, price, b.USDPerHour)
+			}
 			if !slices.Equal(loads, want) || len(p.SLO) != len(b.SLOs) {
 				t.Errorf("%s: loads %v and %d objectives, want %v and %d", name, loads, len(p.SLO), want, len(b.SLOs))
 			}

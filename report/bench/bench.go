@@ -188,6 +188,9 @@ func sentences(v *view.View, lines []row) (list []string) {
 	if text := v.Simulated(); text != "" {
 		list = append(list, text)
 	}
+	if text := costs(v.Set.Points); text != "" {
+		list = append(list, text)
+	}
 	if len(v.Set.Points) < 2 {
 		return list
 	}
@@ -202,6 +205,20 @@ func sentences(v *view.View, lines []row) (list []string) {
 		}
 	}
 	return list
+}
+
+// costs returns what a million output tokens costs at each load; "" without a price.
+func costs(points []*conclude.Point) string {
+	var each []string
+	for _, p := range points {
+		if v, ok := p.Figure(conclude.TokenCost); ok {
+			each = append(each, conclude.TokenCost.Show(v)+" at "+humanize.Figure(conclude.Load(p.Cell)))
+		}
+	}
+	if len(each) == 0 {
+		return ""
+	}
+	return "a million output tokens costs " + strings.Join(each, ", ")
 }
 
 // describe returns the load that was found, and the next one that was not tried.
