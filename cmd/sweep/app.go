@@ -128,15 +128,8 @@ func (a *app) color() bool {
 
 func (a *app) root() *cli.Command {
 	root := &cli.Command{
-		Name:  "sweep",
-		Usage: "measures how much load an LLM inference server can carry, on which GPU, at what price",
-		Description: `One YAML plan declares a matrix of engines, GPUs and load; sweep runs it,
-judges every number, and gives back what it started.
-
-  $ sweep validate plans/quickstart.yaml  # every error in a plan, at once
-  $ sweep plan plans/quickstart.yaml      # cells, minutes, dollars
-  $ sweep run plans/quickstart.yaml       # measure; kill it and resume
-  $ sweep cells runs/quickstart-...       # the grid of a run` + exitHelp(),
+		Name:   "sweep",
+		Usage:  "measures how much load an LLM inference server can carry, on which GPU, at what price",
 		Writer: a.out, ErrWriter: a.err,
 		Metadata:        map[string]any{helpWidth: a.textWidth},
 		Suggest:         true,
@@ -156,23 +149,23 @@ judges every number, and gives back what it started.
 			return unknownCommand(c, name)
 		},
 		Commands: slices.Concat(
-			of("start", a.benchCommand(), a.initCommand(), a.validateCommand(), a.planCommand()),
-			of("measure", a.runCommand(), a.resumeCommand()),
-			of("results", a.runsCommand(), a.cellsCommand(), a.reportCommand(), a.compareCommand(), a.exportCommand(), a.judgeCommand(), a.logsCommand()),
-			of("nights", a.nightCommand()),
-			of("machines", a.podsCommand(), a.gcCommand(), a.doctorCommand(), a.probeCommand(), a.listCommand(), a.simCommand()),
-			of("about sweep", a.helpCommand(), a.versionCommand(), a.completionCommand()),
-			of("", a.workerCommand(), a.completeCommand(), a.filesCommand()),
+			of("start", "sweep bench http://127.0.0.1:8000", a.benchCommand(), a.initCommand(), a.validateCommand(), a.planCommand()),
+			of("measure", "sweep run plans/quickstart.yaml", a.runCommand(), a.resumeCommand()),
+			of("results", "sweep cells --status invalid,failed", a.runsCommand(), a.cellsCommand(), a.reportCommand(), a.compareCommand(), a.exportCommand(), a.judgeCommand(), a.logsCommand()),
+			of("nights", "sweep night run --keep 30 plans/chat-capacity.yaml", a.nightCommand()),
+			of("machines", "sweep pods", a.podsCommand(), a.gcCommand(), a.doctorCommand(), a.probeCommand(), a.listCommand(), a.simCommand()),
+			of("about sweep", "sweep help exit", a.helpCommand(), a.versionCommand(), a.completionCommand()),
+			of("", "", a.workerCommand(), a.completeCommand(), a.filesCommand()),
 		),
 	}
 	whole(root.Commands)
 	return root
 }
 
-// of puts commands under a heading of the help.
-func of(heading string, commands ...*cli.Command) []*cli.Command {
+// of puts commands under a heading of the help, beside which an example stands.
+func of(heading, example string, commands ...*cli.Command) []*cli.Command {
 	for _, c := range commands {
-		c.Category = heading
+		c.Category, c.Metadata = heading, map[string]any{helpExample: example}
 	}
 	return commands
 }

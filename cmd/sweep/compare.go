@@ -22,7 +22,7 @@ import (
 func (a *app) compareCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "compare",
-		Usage:     "says whether the cells of one run are faster or slower than those of another",
+		Usage:     "says which cells of a run are faster or slower than before",
 		ArgsUsage: "BASE HEAD",
 		Description: `Holds each cell of the run directory HEAD against the same cell of BASE: what
 differs between the two runs, the ratio of each figure with its 95 % interval, and

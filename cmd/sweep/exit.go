@@ -63,20 +63,15 @@ func exitName(code int) string {
 }
 
 // exitHelp returns the end of every help text: the codes that a command can have,
-// or all of them.
+// or all of them. What each means is a topic of sweep help.
 func exitHelp(codes ...int) string {
-	var b strings.Builder
-	b.WriteString("\n\nEXIT STATUS:")
+	var names []string
 	for _, e := range exitDocs {
 		if len(codes) == 0 || slices.Contains(codes, e.code) {
-			doc := e.doc
-			if e.code == exitOK && len(codes) > 0 && !slices.Contains(codes, exitSLO) {
-				doc = "done"
-			}
-			fmt.Fprintf(&b, "\n  %3d  %s", e.code, wrapExit(doc))
+			names = append(names, fmt.Sprintf("%d %s", e.code, e.name))
 		}
 	}
-	return b.String()
+	return "\n\nExit status: " + strings.Join(names, ", ") + " (sweep help exit)."
 }
 
 // wrapExit breaks the text of an exit code for 80 columns, under its first line.

@@ -17,6 +17,9 @@ import (
 // texts, a func() int.
 const helpWidth = "help width"
 
+// helpExample is the entry of a command's metadata that has an example of its group.
+const helpExample = "help example"
+
 // textWidth returns the columns of a text that only people read: the terminal's, and 80 if
 // there is none.
 func (a *app) textWidth() int {
@@ -37,6 +40,10 @@ func printHelp(w io.Writer, _ string, data any) {
 	if at, ok := c.Root().Metadata[helpWidth].(func() int); ok {
 		width = at()
 	}
+	if c == c.Root() && len(c.VisibleCommands()) > 0 {
+		printOverview(w, c, width)
+		return
+	}
 	fmt.Fprintf(w, "NAME:\n  %s\n", plaintext.Wrap(c.FullName()+" - "+c.Usage, width-2, "    "))
 	fmt.Fprintf(w, "\nUSAGE:\n  %s\n", plaintext.Wrap(helpUsage(c), width-2, "    "))
 	if c.Description != "" {
@@ -46,24 +53,41 @@ func printHelp(w io.Writer, _ string, data any) {
 	if commands := c.VisibleCommands(); len(commands) > 0 {
 		fmt.Fprint(w, "\nCOMMANDS:\n")
 		var rows [][]string
-		heading := ""
-		for _, sub := range commands { // in the order of their headings
-			if sub.Category != heading {
-				heading = sub.Category
-				rows = append(rows, []string{heading + ":", ""})
-			}
+		for _, sub := range commands {
 			rows = append(rows, []string{strings.Join(sub.Names(), ", "), sub.Usage})
 		}
 		page.Rows(rows...)
 	}
-	if flags := c.VisibleFlags(); len(flags) > 0 {
-		fmt.Fprint(w, "\nOPTIONS:\n")
-		rows := make([][]string, len(flags))
-		for i, f := range flags {
-			rows[i] = helpOption(f)
+	var rows [][]string
+	for _, f := range c.VisibleFlags() {
+		if f.Names()[0] != "help" { // each command has it
+			rows = append(rows, helpOption(f))
 		}
+	}
+	if len(rows) > 0 {
+		fmt.Fprint(w, "\nOPTIONS:\n")
 		page.Rows(rows...)
 	}
+}
+
+// printOverview writes what the program is for and its commands by what one wants, each on
+// one line of at least 80 columns.
+func printOverview(w io.Writer, root *cli.Command, width int) {
+	fmt.Fprintln(w, plaintext.Wrap(root.Name+" "+root.Usage+".", width, ""))
+	page := draw.New(w, draw.Style{Width: width})
+	heading := ""
+	var rows [][]string
+	for _, c := range root.VisibleCommands() { // in the order of their headings
+		if c.Category != heading {
+			page.Rows(rows...)
+			heading, rows = c.Category, nil
+			example, _ := c.Metadata[helpExample].(string)
+			fmt.Fprintf(w, "\n%s\n", plaintext.Wrap(heading+": $ "+example, width, "    "))
+		}
+		rows = append(rows, []string{fmt.Sprintf("%-10s", c.Name), c.Usage})
+	}
+	page.Rows(rows...)
+	fmt.Fprintf(w, "\n%s\n", plaintext.Wrap("sweep COMMAND --help explains a command, and sweep help has more topics.", width, ""))
 }
 
 func helpUsage(c *cli.Command) string {

@@ -3,6 +3,9 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -91,6 +94,55 @@ OPTIONS:
 	const middle = "\n  One two.\n\n    # a comment of some words\n    $ sweep run plans/quickstart.yaml --long-flag\n    $ sweep run  # short\n"
 	if !strings.Contains(text, middle) {
 		t.Errorf("got\n%s\nwant in it\n%s", text, middle)
+	}
+}
+
+// The overview is one screen: each command on one line, and below each heading those of an
+// example that is one of them.
+func TestHelp_overview(t *testing.T) {
+	t.Parallel()
+	text := helpOf(t, 80)
+	if n := strings.Count(text, "\n"); n > 40 {
+		t.Errorf("%d lines:\n%s", n, text)
+	}
+	heading := ""
+	for _, c := range newApp().root().VisibleCommands() {
+		if !strings.Contains(text, fmt.Sprintf("\n  %-10s  %s\n", c.Name, c.Usage)) {
+			t.Errorf("%s is not on one line:\n%s", c.Name, text)
+		}
+		if c.Category == heading {
+			continue
+		}
+		heading = c.Category
+		example, _ := c.Metadata[helpExample].(string)
+		if !strings.Contains(text, "\n"+heading+": $ "+example+"\n") {
+			t.Errorf("%s has no example:\n%s", heading, text)
+		}
+	}
+}
+
+// Every command names its own exit codes, and no plan that there is not.
+func TestHelp_exit(t *testing.T) {
+	t.Parallel()
+	var walk func(c *cli.Command, path []string)
+	walk = func(c *cli.Command, path []string) {
+		if text := strings.Join(strings.Fields(helpOf(t, 80, path...)), " "); !c.SkipFlagParsing && !strings.Contains(text, "Exit status: 0 ok, ") {
+			t.Errorf("sweep %q names no exit codes:\n%s", path, text)
+		}
+		for _, plan := range regexp.MustCompile(`plans/[a-z-]+\.yaml`).FindAllString(c.Description, -1) {
+			if _, err := os.Stat("../../" + plan); err != nil {
+				t.Errorf("sweep %q: %v", path, err)
+			}
+		}
+		if len(path) > 0 && path[0] == "completion" {
+			return // the library's, one for each shell
+		}
+		for _, sub := range c.Commands {
+			walk(sub, slices.Concat(path, []string{sub.Name}))
+		}
+	}
+	for _, c := range newApp().root().VisibleCommands() {
+		walk(c, []string{c.Name})
 	}
 }
 

@@ -20,7 +20,7 @@ func (a *app) judgeCommand() *cli.Command {
 	list := described(published.Checks(), func(c published.Check) (name, doc string) { return c.Code, c.Meaning })
 	return &cli.Command{
 		Name:      "judge",
-		Usage:     "says which figures of another load generator's result files can be trusted",
+		Usage:     "says which figures of another tool's files can be trusted",
 		ArgsUsage: "FILE...",
 		Description: `Reads result files of vllm bench, aiperf, guidellm and InferenceX, by their content,
 and says which of their figures must not be used, and why. What a file does not tell

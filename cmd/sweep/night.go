@@ -28,7 +28,7 @@ import (
 func (a *app) nightCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "night",
-		Usage: "measures a plan night after night, and judges each by those before it",
+		Usage: "measures a plan each night, and judges it by those before",
 		Description: `The nights of a plan are kept in its history, one file of JSON lines with a checksum
 each, which is only appended to: a line for each cell and run, of the VALID trials alone.
 

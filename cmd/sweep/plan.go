@@ -24,7 +24,7 @@ import (
 func (a *app) planCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "plan",
-		Usage:     "shows cells, deployments, minutes and dollars; nothing is started",
+		Usage:     "shows cells, deployments, minutes and dollars; starts nothing",
 		ArgsUsage: "PLAN",
 		Description: `Expands PLAN and shows what a run would do. Minutes are a bound if the plan
 gives durations, and an estimate if it counts requests. Dollars are for that
@@ -35,7 +35,7 @@ configurations), else at the catalogue's list prices.
   $ sweep plan plans/chat-capacity.yaml
   $ sweep plan -v plans/chat-capacity.yaml  # every cell, offer and request
   $ sweep plan --commands plans/local-vllm.yaml  # each server's command
-  $ sweep plan --rehearse plans/chat-tiers.yaml  # what its searches may find` + exitHelp(exitOK, exitUsage),
+  $ sweep plan --rehearse plans/find-chat.yaml  # what its searches may find` + exitHelp(exitOK, exitUsage),
 		Flags: append(append(planFlags(),
 			&cli.StringFlag{Name: "only", Usage: "show the cells for which `EXPR` over the axes is true"},
 			&cli.BoolFlag{Name: "commands", Usage: "print the runnable start command of every server"},

@@ -37,7 +37,7 @@ const probeTimeout = 60 * time.Second
 func (a *app) probeCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "probe",
-		Usage:     "shows what a running server is and how it streams, or a stack on Kubernetes",
+		Usage:     "shows what a running server is, and how it streams",
 		ArgsUsage: "URL",
 		Description: `Asks URL for its models, one completion and one stream, and prints which
 model answers, whose metrics it has, and the TTFT, TPOT, E2E, tokens/s, text

@@ -100,7 +100,7 @@ the working directory.
   $ sweep run --only 'concurrency <= 4' --set load.requests=32 plans/chat-capacity.yaml
   $ sweep run -o results/today plans/chat-capacity.yaml
   $ sweep run --reuse results/today plans/chat-capacity.yaml  # after an edit
-  $ sweep run --rehearse plans/chat-tiers.yaml  # what is expected, then what is measured` + exitHelp(),
+  $ sweep run --rehearse plans/find-chat.yaml  # what is expected, then what is measured` + exitHelp(),
 		Flags: append(append(planFlags(),
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "the run `DIRECTORY`; it must be new or empty"},
 			&cli.StringFlag{Name: "only", Usage: "run the cells for which `EXPR` over the axes is true"},

@@ -28,7 +28,7 @@ const dirTime = "20060102T150405Z"
 func (a *app) runsCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "runs",
-		Usage:     "lists the runs of a folder, or says how far one is, also while it runs",
+		Usage:     "lists the runs of a folder, or says how far one is",
 		ArgsUsage: "[FOLDER|DIR]",
 		Description: `Lists the run directories of FOLDER, or of runs/, the latest first. The first is the one
 that sweep cells, logs and resume take without an argument. Of a run directory DIR it says

@@ -7,6 +7,7 @@ import (
 	"io"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 
@@ -32,7 +33,7 @@ func topics() []topic {
 		{"axes", "what the matrix of a plan may vary", axesTopic},
 		{"columns", "what is known of a trial, and how columns are named", columnsTopic},
 		{"plan", "the keys at the top of a plan", planTopic},
-		{"exit-codes", "what the exit status says", exitTopic},
+		{"exit", "what each exit status says", exitTopic},
 	}
 }
 
@@ -182,7 +183,11 @@ func planTopic(w io.Writer) {
 }
 
 func exitTopic(w io.Writer) {
-	fmt.Fprint(w, "If several hold, the first of 4, 130 or 143, 8, 5, 3, 99 is the exit status.\n\n")
+	order := make([]string, len(exitOrder)-1) // but 0
+	for i := range order {
+		order[i] = strconv.Itoa(exitOrder[i])
+	}
+	fmt.Fprintf(w, "If several hold, the exit status is the first of %s.\n\n", strings.Join(order, ", "))
 	for _, e := range exitDocs {
 		fmt.Fprintf(w, "  %3d  %s\n", e.code, wrapExit(e.doc))
 	}
