@@ -74,8 +74,7 @@ type xmlElements struct {
 type xmlProcesses struct {
 	Text string `xml:",chardata"` // N/A, or who may not see them
 	List []struct {
-		PID  string `xml:"pid"`
-		Type string `xml:"type"`
+		PID string `xml:"pid"`
 	} `xml:"process_info"`
 }
 

@@ -38,11 +38,6 @@ func Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	return Guard{}.Dial(ctx, network, addr)
 }
 
-// Control is a [net.Dialer]'s Control that refuses what this package refuses.
-func Control(network, address string, c syscall.RawConn) error {
-	return Guard{}.Control(network, address, c)
-}
-
 // Dial connects to addr, a host and a port. The context bounds it. An error
 // that wraps [ErrRefused] will be the same the next time.
 func (g Guard) Dial(ctx context.Context, network, addr string) (net.Conn, error) {

@@ -73,7 +73,7 @@ func TestControl(t *testing.T) {
 		{"/var/run/socket", "not an address"},
 		{"example.com:80", "not an address"},
 	} {
-		err := netguard.Control("tcp", c.address, nil)
+		err := netguard.Guard{}.Control("tcp", c.address, nil)
 		switch {
 		case c.want == "" && err != nil:
 			t.Errorf("%s: %v", c.address, err)
@@ -172,7 +172,7 @@ func TestDial(t *testing.T) {
 // A name that resolves to something else when it is dialled than when it was
 // looked at changes nothing: here a resolver that says 169.254.169.254.
 func TestControl_rebinding(t *testing.T) {
-	d := net.Dialer{Control: netguard.Control, Resolver: &net.Resolver{PreferGo: true, Dial: rebind}}
+	d := net.Dialer{Control: netguard.Guard{}.Control, Resolver: &net.Resolver{PreferGo: true, Dial: rebind}}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	if err := (netguard.Guard{}).Check("harmless.example.com"); err != nil {

@@ -55,11 +55,8 @@ type Rule struct {
 	Verbs     []string `json:"verbs"`
 }
 
-// Folders of a night's pod.
-const (
-	PlanFolder = "/plan" // what the ConfigMap has
-	dataFolder = "/data" // the volume
-)
+// PlanFolder is where a night's pod has the files of its ConfigMap.
+const PlanFolder = "/plan"
 
 // MaxFiles bounds the plan and the files that it names, in bytes: they are the data of a
 // ConfigMap (ConfigMap v1 core).

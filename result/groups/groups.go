@@ -2,7 +2,6 @@
 package groups
 
 import (
-	"cmp"
 	"iter"
 	"math"
 	"slices"
@@ -48,7 +47,7 @@ const (
 	CIHigh  = "_ci95_high"
 )
 
-// Of makes the table of cells from the table of trials: one row per cell,
+// Each makes the table of cells from the table of trials: one row per cell,
 // in the order of their first trials, with the number of trials and of valid
 // ones, and of each of its figures over the valid trials the mean, the median,
 // the standard deviation (n - 1), the coefficient of variation (sd / mean) and
@@ -61,24 +60,8 @@ const (
 // The figures of percentiles are over the trials' own percentiles, not
 // percentiles of all their requests together. The objectives are those of the cells by
 // their ids, over all their trials together.
-func Of(cols []result.Column, rows []result.Row, objectives map[string][]result.SLOResult) ([]result.Column, []result.Row) {
-	out, table := Each(cols, slices.Values(byCell(rows)), objectives)
-	return out, slices.Collect(table)
-}
-
-// byCell puts the rows of each cell together.
-func byCell(rows []result.Row) []result.Row {
-	first := map[any]int{}
-	for i, row := range rows {
-		if id := row[col.CellID]; first[id] == 0 {
-			first[id] = i + 1
-		}
-	}
-	return slices.SortedStableFunc(slices.Values(rows), func(a, b result.Row) int { return cmp.Compare(first[a[col.CellID]], first[b[col.CellID]]) })
-}
-
-// Each is [Of], of rows of which those of a cell are neighbours. It goes through them once,
-// holds those of one cell at a time, and keeps what comes of each cell in few bytes.
+// The rows of a cell must be neighbours. It goes through them once, holds those of one cell at
+// a time, and keeps what comes of each cell in few bytes.
 func Each(cols []result.Column, rows iter.Seq[result.Row], objectives map[string][]result.SLOResult) ([]result.Column, iter.Seq[result.Row]) {
 	keys := groupKeys(cols)
 	out := append(slices.Clone(keys),

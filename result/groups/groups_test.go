@@ -3,18 +3,38 @@ package groups
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
 )
 
-func TestOf(t *testing.T) {
+// table is [Each], of rows in any order.
+func table(cols []result.Column, rows []result.Row, objectives map[string][]result.SLOResult) ([]result.Column, []result.Row) {
+	var cells []string
+	byCell := map[string][]result.Row{}
+	for _, row := range rows {
+		id, _ := row[col.CellID].(string)
+		if byCell[id] == nil {
+			cells = append(cells, id)
+		}
+		byCell[id] = append(byCell[id], row)
+	}
+	var sorted []result.Row
+	for _, id := range cells {
+		sorted = append(sorted, byCell[id]...)
+	}
+	out, each := Each(cols, slices.Values(sorted), objectives)
+	return out, slices.Collect(each)
+}
+
+func TestEach(t *testing.T) {
 	cols := result.Columns(result.Extra{Axes: []result.Column{{Name: "arg_x", Type: result.Int}}, SLOs: []string{"smooth"}})
 	trial := func(cell string, valid any, ttft any) result.Row {
 		return result.Row{"cell_id": cell, "engine": "vllm", "arg_x": int64(7), "valid": valid, "p50_ttft_ms": ttft, "slo_smooth": "pass"}
 	}
-	gotCols, got := Of(cols, []result.Row{
+	gotCols, got := table(cols, []result.Row{
 		trial("b", true, 10.0), trial("a", true, 5.0), trial("b", true, 12.0), trial("b", false, 999.0),
 		trial("b", true, 14.0), trial("c", nil, nil), trial("b", true, nil),
 	}, map[string][]result.SLOResult{"b": {{Name: "smooth", Verdict: result.SLOUndecided}}})
@@ -57,7 +77,7 @@ func TestOf_intervalsFromZero(t *testing.T) {
 			rows = append(rows, row)
 		}
 		mean, half := (values[0]+values[1])/2, 12.7062047362*(values[1]-values[0])/2
-		_, got := Of(result.Columns(result.Extra{}), rows, nil)
+		_, got := table(result.Columns(result.Extra{}), rows, nil)
 		for _, name := range grouped {
 			check(t, got[0], result.Row{name + CILow: 0.0, name + CIHigh: mean + half})
 		}
@@ -70,7 +90,7 @@ func TestOf_namesEveryRun(t *testing.T) {
 	for _, run := range []string{"r1", "r2", "r1"} {
 		rows = append(rows, result.Row{"cell_id": "a", "run_id": run, "valid": true})
 	}
-	if _, got := Of(result.Columns(result.Extra{}), rows, nil); got[0]["run_id"] != "r1,r2" {
+	if _, got := table(result.Columns(result.Extra{}), rows, nil); got[0]["run_id"] != "r1,r2" {
 		t.Errorf("run_id is %v", got[0]["run_id"])
 	}
 }
@@ -103,7 +123,7 @@ func TestOf_namesOutliers(t *testing.T) {
 		{trials(true, 100, 120, 80, 110, 60), nil},                   // they all differ
 		{trials(true, 100, 100, 100, 100, 50), "5:throughput_tok_s"}, // no deviation but its own
 	} {
-		_, got := Of(result.Columns(result.Extra{}), c.rows, nil)
+		_, got := table(result.Columns(result.Extra{}), c.rows, nil)
 		if got[0][OutlierTrials] != c.want {
 			t.Errorf("%v: outliers %v, want %v", c.rows, got[0][OutlierTrials], c.want)
 		}
@@ -185,7 +205,7 @@ func TestOf_countsLaunches(t *testing.T) {
 		"one unknown":  {[]result.Row{trial("r", int64(1), true), trial("r", nil, true)}, nil},
 		"none of them": {[]result.Row{trial("r", int64(1), false)}, nil},
 	} {
-		_, got := Of(result.Columns(result.Extra{}), c.rows, nil)
+		_, got := table(result.Columns(result.Extra{}), c.rows, nil)
 		if got[0]["launches"] != c.want {
 			t.Errorf("%s: %v launches, want %v", name, got[0]["launches"], c.want)
 		}

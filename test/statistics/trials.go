@@ -130,10 +130,11 @@ func unlike(seed uint64, n int, cvs []float64, slow float64) []string {
 			}
 		}
 	}
-	_, table := groups.Of(result.Columns(result.Extra{}), rows, nil)
-	names := make([]string, len(cvs))
-	for i, row := range table {
-		names[i], _ = row[groups.OutlierTrials].(string)
+	_, table := groups.Each(result.Columns(result.Extra{}), slices.Values(rows), nil)
+	names := make([]string, 0, len(cvs))
+	for row := range table {
+		name, _ := row[groups.OutlierTrials].(string)
+		names = append(names, name)
 	}
 	return names
 }

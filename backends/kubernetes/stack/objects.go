@@ -65,13 +65,10 @@ type balancer struct {
 type pool struct {
 	Meta kubeapi.Meta `json:"metadata"`
 	Spec struct {
-		Selector json.RawMessage `json:"selector"`
-		Ports    []struct {
-			Number int `json:"number"`
-		} `json:"targetPorts"`
-		Port      int       `json:"targetPortNumber"`
-		Picker    reference `json:"endpointPickerRef"`
-		Extension reference `json:"extensionRef"`
+		Selector  json.RawMessage `json:"selector"`
+		Port      int             `json:"targetPortNumber"`
+		Picker    reference       `json:"endpointPickerRef"`
+		Extension reference       `json:"extensionRef"`
 	} `json:"spec"`
 }
 
