@@ -53,7 +53,7 @@ func TestShells(t *testing.T) {
 				{"sweep run --client=f", "sweep run --client=fast"},
 				{"sweep run --set load.requests_p", "sweep run --set load.requests_per_worker="},
 				{"sweep cells --status ok,inv", "sweep cells --status ok,invalid"},
-				{"sweep help exp", "sweep help expressions"},
+				{"sweep help expr", "sweep help expressions"},
 				{"sweep probe metrics --engine vl", "sweep probe metrics --engine vllm"},
 				{"sweep list columns p95_probe_t", "sweep list columns p95_probe_ttft_ms"},
 			} {
