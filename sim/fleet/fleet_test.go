@@ -52,13 +52,21 @@ type process struct {
 	code int    // after stop
 }
 
+// taken are the ports that a server of these tests was given. It may not listen yet, so that
+// nothing else keeps the next one from the same port.
+var taken sync.Map
+
 func freePort(t *testing.T) int {
 	t.Helper()
-	port, err := ports.Find(t.Context())
-	if err != nil {
-		t.Fatal(err)
+	for {
+		port, err := ports.Find(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, given := taken.LoadOrStore(port, true); !given {
+			return port
+		}
 	}
-	return port
 }
 
 // start runs `sweep sim` with these arguments until the end of the test.
