@@ -68,8 +68,7 @@ var faults = []fault{
 		during: hog,
 		// A lag is that of the last chunk in a read, and so never much above a gap:
 		// what a late read does to gaps shorter than that shows in what it joins.
-		// The kernel stamps what it receives, so that how much of TTFT that moves is up to the machine.
-		where: remark, code: "coalesced", says: "give the client cores of its own",
+		where: reason, code: "coalesced", says: "give the client cores of its own",
 		holds: func(o outcome) bool { return !usable(o, "p50_itl_ms") },
 	},
 	{
@@ -344,7 +343,7 @@ func setClock(t *testing.T, s *invocation) {
 	}
 }
 
-// hog takes CPU 1 for 60 of each 100 ms until a run ends, from all that is less
+// hog takes CPU 1 for 90 of each 110 ms until a run ends, from all that is less
 // than a normal process.
 func hog(t *testing.T, s *invocation) {
 	t.Helper()
@@ -363,9 +362,9 @@ func hog(t *testing.T, s *invocation) {
 				return
 			default:
 			}
-			for begin := time.Now(); time.Since(begin) < 60*time.Millisecond; {
+			for begin := time.Now(); time.Since(begin) < 90*time.Millisecond; {
 			}
-			time.Sleep(40 * time.Millisecond)
+			time.Sleep(20 * time.Millisecond)
 		}
 	})
 	done.Wait()
