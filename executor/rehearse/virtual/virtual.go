@@ -31,6 +31,12 @@ type Server struct {
 	Work int
 }
 
+// Tokens asks for prompts of the job's target length whose tokens are all alike, and for
+// all of max_tokens: an engine without a prefix cache does not tell them apart.
+func Tokens(j *load.Job) (core.Request, func(int) string) {
+	return core.Request{Prompt: make([]uint32, j.Prompt.Target), MaxTokens: j.MaxTokens}, nil
+}
+
 // A Session is a server that is up. Loads are sent to it one after another, from one
 // goroutine.
 type Session struct {

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"sweep.dev/sweep/engine/catalog"
-	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/load/arrivals"
 	"sweep.dev/sweep/load/source"
 	"sweep.dev/sweep/result"
@@ -59,7 +58,7 @@ func sent(t *testing.T, s *Session, c source.Config, most int) []result.Request 
 // A second load begins where the first has ended, on the same server.
 func TestSend(t *testing.T) {
 	t.Parallel()
-	s := New(Server{Engine: engine(t, nil), Ask: tokens})
+	s := New(Server{Engine: engine(t, nil), Ask: Tokens})
 	first := sent(t, s, rate(10, 20), 5)
 	if len(first) != 5 {
 		t.Fatalf("%d requests, want 5 at most", len(first))
@@ -95,7 +94,7 @@ func TestSend_ends(t *testing.T) {
 	c := rate(1000, 200)
 	c.MaxInFlight = 4
 	waited := 0
-	for _, r := range sent(t, New(Server{Engine: engine(t, nil), Ask: tokens}), c, 0) {
+	for _, r := range sent(t, New(Server{Engine: engine(t, nil), Ask: Tokens}), c, 0) {
 		if r.Sent > r.Scheduled {
 			waited++
 		}
@@ -107,7 +106,7 @@ func TestSend_ends(t *testing.T) {
 	c = rate(10, 100)
 	c.Cancel = source.Cancel{Share: 0.2, After: 50 * time.Millisecond}
 	cancelled := 0
-	for _, r := range sent(t, New(Server{Engine: engine(t, nil), Ask: tokens}), c, 0) {
+	for _, r := range sent(t, New(Server{Engine: engine(t, nil), Ask: Tokens}), c, 0) {
 		if r.Status == result.Cancelled {
 			cancelled++
 			if late := r.End - r.Sent - 50*time.Millisecond; !r.Planned || !r.Chosen || late < 0 || late > 50*time.Millisecond {
@@ -122,7 +121,7 @@ func TestSend_ends(t *testing.T) {
 	c = rate(1000, 400)
 	c.Deadline = 500 * time.Millisecond
 	lost := 0
-	for _, r := range sent(t, New(Server{Engine: engine(t, func(o *core.Options) { o.MaxSeqs = 2 }), Ask: tokens}), c, 0) {
+	for _, r := range sent(t, New(Server{Engine: engine(t, func(o *core.Options) { o.MaxSeqs = 2 }), Ask: Tokens}), c, 0) {
 		if r.Status == result.Failed {
 			lost++
 			if took := r.End - r.Sent; r.ErrorClass != result.ErrTimeout || took < c.Deadline || took > 2*c.Deadline {
@@ -147,26 +146,20 @@ func TestSend_refuses(t *testing.T) {
 	}
 	long := rate(1, 3)
 	long.MaxTokens = 4090
-	if err := send(t.Context(), Server{Engine: engine(t, nil), Ask: tokens}, long); err == nil || !strings.Contains(err.Error(), "do not fit") {
+	if err := send(t.Context(), Server{Engine: engine(t, nil), Ask: Tokens}, long); err == nil || !strings.Contains(err.Error(), "do not fit") {
 		t.Errorf("a sequence that is too long: %v", err)
 	}
 	small := engine(t, func(o *core.Options) { o.Blocks, o.ShrinkLen = 4, true })
 	small.MaxModelLen = 4096
-	if err := send(t.Context(), Server{Engine: small, Ask: tokens}, rate(1, 3)); err == nil || !strings.Contains(err.Error(), "KV cache") {
+	if err := send(t.Context(), Server{Engine: small, Ask: Tokens}, rate(1, 3)); err == nil || !strings.Contains(err.Error(), "KV cache") {
 		t.Errorf("a cache that is too small: %v", err)
 	}
-	if err := send(t.Context(), Server{Engine: engine(t, nil), Ask: tokens, Work: 1000}, rate(1, 30)); !errors.Is(err, ErrWork) {
+	if err := send(t.Context(), Server{Engine: engine(t, nil), Ask: Tokens, Work: 1000}, rate(1, 30)); !errors.Is(err, ErrWork) {
 		t.Errorf("more work than is allowed: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := send(ctx, Server{Engine: engine(t, nil), Ask: tokens}, rate(1, 30)); !errors.Is(err, context.Canceled) {
+	if err := send(ctx, Server{Engine: engine(t, nil), Ask: Tokens}, rate(1, 30)); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
-}
-
-// tokens asks for prompts of the job's target length whose tokens are all alike, and for
-// all of max_tokens: an engine without a prefix cache does not tell them apart.
-func tokens(j *load.Job) (core.Request, func(int) string) {
-	return core.Request{Prompt: make([]uint32, j.Prompt.Target), MaxTokens: j.MaxTokens}, nil
 }

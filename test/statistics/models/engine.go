@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"sweep.dev/sweep/executor/rehearse/virtual"
-	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/load/source"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/sim/core"
@@ -94,7 +93,7 @@ func (e Engine) Each(c source.Config, yield func(*result.Request) bool) error {
 	if err != nil {
 		return err
 	}
-	return virtual.New(virtual.Server{Engine: *cfg, Ask: tokens}).Send(context.Background(), src, 0, yield)
+	return virtual.New(virtual.Server{Engine: *cfg, Ask: virtual.Tokens}).Send(context.Background(), src, 0, yield)
 }
 
 func (e Engine) config(seed uint64) (*core.Config, error) {
@@ -111,10 +110,4 @@ func (e Engine) config(seed uint64) (*core.Config, error) {
 		return total
 	}
 	return cfg, nil
-}
-
-// tokens asks for prompts of the job's target length whose tokens are all alike, and for
-// all of max_tokens: an engine without a prefix cache does not tell them apart.
-func tokens(j *load.Job) (core.Request, func(int) string) {
-	return core.Request{Prompt: make([]uint32, j.Prompt.Target), MaxTokens: j.MaxTokens}, nil
 }

@@ -63,7 +63,7 @@ func (s Served) Run(seed uint64, amount float64, n int) ([]result.Request, Look,
 	if err != nil {
 		return nil, Look{}, err
 	}
-	session := virtual.New(virtual.Server{Engine: *engine, Ask: tokens})
+	session := virtual.New(virtual.Server{Engine: *engine, Ask: virtual.Tokens})
 	var requests []result.Request
 	err = session.Send(context.Background(), src, 0, func(r *result.Request) bool {
 		requests = append(requests, *r)
