@@ -64,6 +64,13 @@ func Longer(ctx context.Context, limit time.Duration, done func(context.Context)
 	return Longer(ctx, 3*limit, done)
 }
 
+// Main runs the tests of a package that has nothing else to begin with, n at once; see
+// [Parallel].
+func Main(m *testing.M, n int) {
+	Parallel(n)
+	m.Run() // the caller's process ends with what it returned
+}
+
 // Parallel lets n parallel tests of this binary run at once instead of one for each
 // processor, because they wait more than they compute. It is for TestMain, and changes
 // nothing after an earlier call or if the command line has -parallel.

@@ -376,7 +376,7 @@ func (p *pod) answers(ctx context.Context) error {
 	return nil
 }
 
-// howEnded says how the pod ended; "" if it has not, or the cluster does not say.
+// howEnded returns how the pod ended; "" if it has not, or the cluster does not say.
 func (p *pod) howEnded() string {
 	ctx, cancel := context.WithTimeout(context.Background(), goneWithin)
 	defer cancel()
