@@ -28,7 +28,7 @@ var _ provision.TermsUpdater = (*remote)(nil)
 func (r *remote) Host(int) host.Host { return r.host }
 func (r *remote) Close()             {}
 
-// UpdateTerms says what was not known before it had its place.
+// UpdateTerms adds what was not known before the unit was made.
 func (r *remote) UpdateTerms(t *backends.Terms) {
 	t.GPU, t.ImageDigest = cmp.Or(t.GPU, r.made.GPU), cmp.Or(t.ImageDigest, r.made.ImageDigest)
 }

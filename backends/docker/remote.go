@@ -64,7 +64,7 @@ func (p containers) Attach(ctx context.Context, i provision.Instance, u *provisi
 func (r *remote) Host(int) host.Host { return r.host }
 func (r *remote) Close()             {}
 
-// UpdateTerms says which image it is, if nothing else has.
+// UpdateTerms adds the digest of the image, if it is not known.
 func (r *remote) UpdateTerms(t *backends.Terms) {
 	if t.ImageDigest == "" {
 		t.ImageDigest = r.digest

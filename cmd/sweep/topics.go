@@ -7,7 +7,6 @@ import (
 	"io"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 
@@ -183,11 +182,7 @@ func planTopic(w io.Writer) {
 }
 
 func exitTopic(w io.Writer) {
-	order := make([]string, len(exitOrder)-1) // but 0
-	for i := range order {
-		order[i] = strconv.Itoa(exitOrder[i])
-	}
-	fmt.Fprintf(w, "If several hold, the exit status is the first of %s.\n\n", strings.Join(order, ", "))
+	fmt.Fprintf(w, "If several hold, the exit status is the first of %s.\n\n", joined(exitOrder[:len(exitOrder)-1])) // without 0
 	for _, e := range exitDocs {
 		fmt.Fprintf(w, "  %3d  %s\n", e.code, wrapExit(e.doc))
 	}

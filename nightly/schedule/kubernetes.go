@@ -55,7 +55,7 @@ type Rule struct {
 	Verbs     []string `json:"verbs"`
 }
 
-// PlanFolder is where a night's pod has the files of its ConfigMap.
+// PlanFolder is the folder of a night's pod with the files of its ConfigMap.
 const PlanFolder = "/plan"
 
 // MaxFiles bounds the plan and the files that it names, in bytes: they are the data of a

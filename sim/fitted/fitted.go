@@ -43,7 +43,7 @@ type Profile struct {
 	Source  Source    `json:"source"`
 }
 
-// HeldOut is how far a percentile of the simulator is from the measured one, over the cells
+// HeldOut is the distance of a percentile of the simulator from the measured one, over the cells
 // that were left out: simulated / measured - 1.
 type HeldOut struct {
 	Column string  `json:"column"`
