@@ -24,7 +24,7 @@ name: tiny
 model: sweep/tiny
 matrix: {engine: vllm, gpu: h100, concurrency: [1, 2], max_tokens: 3}
 backend: {kind: sim}
-load: {requests: 12, prompts: {kind: synthetic, input_tokens: 20}}
+load: {requests: 40, prompts: {kind: synthetic, input_tokens: 20}}
 validity: {max_moved: 1000, max_steal: 1, max_drift: 100}
 slo: {never: p95_e2e_ms < 0.001}
 on_finish: {webhook: {url: '${SWEEP_HOOK}'}}
