@@ -3,13 +3,18 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"sweep.dev/sweep/result"
 )
 
 func TestGenerate_isCurrent(t *testing.T) {
-	want, err := generate(result.Columns(result.Extra{}))
+	used, err := uses(filepath.Join("..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := generate(result.Columns(result.Extra{}), used)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -18,12 +23,19 @@ func TestGenerate_isCurrent(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(got) != string(want) {
-		t.Error("result/col/col.go is not what the registry says: go generate ./result/col")
+		t.Error("result/col/col.go is not what the registry and its uses say: go generate ./result/col")
+	}
+}
+
+func TestGenerate_usedAlone(t *testing.T) {
+	text, err := generate([]result.Column{{Name: "gpu_w"}, {Name: "run_id"}}, map[string]bool{"RunID": true})
+	if err != nil || !strings.Contains(string(text), `RunID = "run_id"`) || strings.Contains(string(text), "gpu_w") {
+		t.Errorf("%v\n%s", err, text)
 	}
 }
 
 func TestGenerate_rejectsTwoNamesForOne(t *testing.T) {
-	if text, err := generate([]result.Column{{Name: "gpu_w"}, {Name: "GPU_w"}}); err == nil {
+	if text, err := generate([]result.Column{{Name: "gpu_w"}, {Name: "GPU_w"}}, nil); err == nil {
 		t.Errorf("two columns have one name:\n%s", text)
 	}
 }
