@@ -206,13 +206,25 @@ func TestFind_devices(t *testing.T) {
 				t.Fatalf("resume: exit %d\n%s", got.code, got.stderr)
 			}
 			if got := answered(t, out); !slices.Equal(got, want) {
-				t.Errorf("%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+				t.Errorf("%s\nwant\n%s\nINVALID are %q and %q", strings.Join(got, "\n"), strings.Join(want, "\n"), invalid(t, out), invalid(t, whole))
 			}
 			if got := cards(t, out); !slices.Equal(got, wantCards) {
 				t.Errorf("certified on %v, want %v", got, wantCards)
 			}
 		})
 	}
+}
+
+// invalid returns the reasons of each trial of a run that is not VALID.
+func invalid(t *testing.T, out string) (all []string) {
+	t.Helper()
+	rows := csvRows(t, filepath.Join(out, "cells.csv"))
+	for _, row := range rows[1:] {
+		if row[slices.Index(rows[0], "valid")] != "true" {
+			all = append(all, row[slices.Index(rows[0], "invalid_reasons")]+row[slices.Index(rows[0], "error")])
+		}
+	}
+	return all
 }
 
 // cards returns the devices that the answers of a run rest on, sorted.

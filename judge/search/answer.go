@@ -159,8 +159,8 @@ func (t *tier) lowest(verdict string) {
 }
 
 // bounds fills in what is known above the certified level, also of a search that has not ended:
-// the least load whose trials together leave no doubt that it misses the objective, one above
-// that which certainly keeps it, and the loads that nothing decides.
+// the least load that a look decided, or whose trials together leave no doubt, that it misses the
+// objective, one above that which certainly keeps it, and the loads that nothing decides.
 func (t *tier) bounds() {
 	fails := t.top + 1
 	for i := t.best + 1; i <= t.top; i++ {
@@ -170,8 +170,12 @@ func (t *tier) bounds() {
 		}
 		pooled := t.whole(i)
 		switch {
-		case t.answer.FailsAt == nil && pooled.Verdict == result.SLOFail:
+		case t.answer.FailsAt == nil && (pooled.Verdict == result.SLOFail || r.misses):
 			fails, t.answer.FailsAt = i, &t.Levels[i]
+			if r.misses {
+				trials, _ := of(r.confirm)
+				pooled = objective.PoolAt(trials, t.Confidence)
+			}
 			for _, p := range pooled.Parts {
 				if one := (result.SLOResult{Verdict: p.Verdict, Parts: []result.SLOPart{p}}); !holds(one) {
 					t.answer.Missed = append(t.answer.Missed, p.Expr)

@@ -140,6 +140,7 @@ func (t *tier) decide(i int) (verdict string, next *Probe) {
 	for want := length; ; {
 		trials, have := r.upto(want)
 		if r.hopeless(len(trials), t.Confidence) {
+			r.misses = true
 			return result.SLOFail, nil
 		}
 		if have < want {
@@ -156,6 +157,7 @@ func (t *tier) decide(i int) (verdict string, next *Probe) {
 		results, _ := of(trials)
 		t.looks++
 		if verdict = objective.PoolAt(results, t.confidence(t.looks)).Verdict; verdict != result.SLOUndecided {
+			r.misses = verdict == result.SLOFail
 			return verdict, nil
 		}
 		requests, more := need(objective.PoolAt(results, t.confidence(t.looks+1)))

@@ -274,6 +274,7 @@ type level struct {
 	failed  int
 	bound   int  // trials with the client at its limit
 	looked  bool // at its bound
+	misses  bool // the objective, by the trials that confirm
 }
 
 // A trial is what a VALID one said of the objective.

@@ -664,3 +664,40 @@ func TestNext_hopeless(t *testing.T) {
 		t.Errorf("%v trials confirm, %+v", confirming, answers[0])
 	}
 }
+
+// A range that is called below the objective has a lowest level that fails, whatever
+// its trials are together: a disturbed one may make their pool undecided.
+func TestAnswers_belowRangeFails(t *testing.T) {
+	t.Parallel()
+	ended := 0
+	for seed := range uint64(400) {
+		s := settings(seed)
+		s.Levels, s.Trials, s.MaxProbes = NewLevels(1, 4, 1, true), 2, 40
+		rnd := rand.New(rand.NewPCG(seed, 1))
+		answers, _ := search(s, func(p Probe) Outcome {
+			n := []int{20, 100, 1000}[rnd.IntN(3)]
+			over := n * []int{0, 3, 20, 100}[rnd.IntN(4)] / 100
+			part := result.SLOPart{
+				Expr: "p95_ttft_ms < 200", Rule: result.RuleShare, Column: "p95_ttft_ms", Op: "<", Limit: 200,
+				Confidence: 0.95, Allowed: allowed, Requests: n, N: n, Over: over, Deff: 1,
+			}
+			r := objective.PoolAt([]result.SLOResult{{Name: "fast", Parts: []result.SLOPart{part}}}, 0.95)
+			return Outcome{Probe: p, State: Measured, Requests: n, SLOs: []result.SLOResult{r}}
+		})
+		for _, a := range answers {
+			if a.Reason != BelowRange {
+				continue
+			}
+			ended++
+			if a.FailsAt == nil || *a.FailsAt != s.Levels[0] {
+				t.Errorf("seed %d: below the range, and %v fails", seed, a.FailsAt)
+			}
+			if len(a.Missed) == 0 {
+				t.Errorf("seed %d: below the range, and nothing is missed", seed)
+			}
+		}
+	}
+	if ended == 0 {
+		t.Error("no search ended below its range")
+	}
+}
