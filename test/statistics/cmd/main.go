@@ -101,7 +101,7 @@ func keep(name string, r tables.Record) error {
 	return write(name, text)
 }
 
-// renew makes the pictures and the generated parts of the page from what is kept.
+// renew makes the pictures and the generated parts of the pages from what is kept.
 func renew() error {
 	figures, before, err := kept()
 	if err != nil {
@@ -118,6 +118,9 @@ func renew() error {
 		if err := write(path.Join(tables.Pictures, t.Name+".svg"), t.SVG(before)); err != nil {
 			return err
 		}
+	}
+	if err := write(tables.TablesPage, tables.Reference(figures, before)); err != nil {
+		return err
 	}
 	return write(tables.Page, text)
 }

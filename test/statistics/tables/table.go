@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -162,10 +161,10 @@ func (c Case) strings() []string {
 	return out
 }
 
-// Markdown returns a table for the documentation.
+// Markdown returns the figures of a table for the documentation.
 func (t Table) Markdown(before Record) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n\n![%s](%s)\n\n| case | runs | %s |\n| --- | --: |%s\n", t.What, t.Alt(), path.Join(path.Base(Pictures), t.Name+".svg"), strings.Join(t.Columns, " | "), strings.Repeat(" --: |", len(t.Columns)))
+	fmt.Fprintf(&b, "| case | runs | %s |\n| --- | --: |%s\n", strings.Join(t.Columns, " | "), strings.Repeat(" --: |", len(t.Columns)))
 	for _, c := range t.Cases {
 		fmt.Fprintf(&b, "| %s | %d |", c.Name, c.Runs)
 		old, known := before.find(t.Name, c.Name)

@@ -32,11 +32,14 @@ func TestPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got, page) {
-		t.Errorf("%s is not made from %s: go generate ./statistics", Page, FiguresFile)
+		t.Errorf("%s is not made from %s: go generate ./test/statistics", Page, FiguresFile)
+	}
+	if !bytes.Equal(Reference(figures, before), read(TablesPage)) {
+		t.Errorf("%s is not made from %s: go generate ./test/statistics", TablesPage, FiguresFile)
 	}
 	for _, table := range figures.Tables {
 		if name := Pictures + "/" + table.Name + ".svg"; !bytes.Equal(read(name), table.SVG(before)) {
-			t.Errorf("%s is not made from %s: go generate ./statistics", name, FiguresFile)
+			t.Errorf("%s is not made from %s: go generate ./test/statistics", name, FiguresFile)
 		}
 	}
 }
@@ -63,8 +66,11 @@ func TestTable(t *testing.T) {
 		}
 	}
 	page, err := Document([]byte("a\n<!-- table rule -->\nold\n<!-- end -->\nb\n"), Record{}.With(a), old)
-	if err != nil || !bytes.Contains(page, []byte("| quiet | 100 | 1 ± 0.2 % (≤ 5 %)<br>before: 30 ± 5 % | 90 ± 3 %<br>before: 100 ± 0 % |")) || !bytes.HasSuffix(page, []byte("<!-- end -->\nb\n")) || bytes.Contains(page, []byte("old")) {
+	if err != nil || !bytes.Contains(page, []byte("(statistics/tables.md#rule)")) || !bytes.HasSuffix(page, []byte("<!-- end -->\nb\n")) || bytes.Contains(page, []byte("old")) {
 		t.Errorf("%v\n%s", err, page)
+	}
+	if reference := Reference(Record{}.With(a), old); !bytes.Contains(reference, []byte("## rule\n\n| case | runs | steady | drifts |")) || !bytes.Contains(reference, []byte("| quiet | 100 | 1 ± 0.2 % (≤ 5 %)<br>before: 30 ± 5 % | 90 ± 3 %<br>before: 100 ± 0 % |")) {
+		t.Errorf("%s", reference)
 	}
 	if _, err := Document([]byte("nothing"), Record{}.With(a), old); err == nil {
 		t.Error("a page without the marker is no error")
