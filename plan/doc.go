@@ -1,6 +1,6 @@
 // Package plan is a plan that is right: its keys with their defaults, its cells and
 // deployments, and what may be asked of them. The language is described in
-// docs/plan.md; package planfile reads it. A [*Plan] from there is right: its
+// docs/plan.md and docs/keys.md; package planfile reads it. A [*Plan] from there is right: its
 // expressions compile, its names exist, its matrix has a bounded size, and nothing
 // that the file says is silently ignored.
 //

@@ -5,7 +5,7 @@ package schemas
 
 import _ "embed"
 
-//go:generate go run ../cmd/sweep/internal/schemagen plan.schema.json ../docs/plan.md engine.schema.json ../docs/run.md provider.schema.json ../docs/providers.md
+//go:generate go run ../cmd/sweep/internal/schemagen plan.schema.json ../docs/keys.md engine.schema.json ../docs/run.md provider.schema.json ../docs/providers.md
 
 // Plan is the JSON Schema (draft-07) of the plan language.
 //

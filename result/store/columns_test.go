@@ -15,7 +15,7 @@ import (
 	"sweep.dev/sweep/result"
 )
 
-var update = flag.Bool("update", false, "rewrite the golden files and the tables in docs/data.md")
+var update = flag.Bool("update", false, "rewrite the golden files and the tables in docs/columns.md and docs/data.md")
 
 // TestSchemas_areAsPublished holds the stored schemas to what other programs
 // were told.
@@ -75,33 +75,38 @@ func typeName(f parquet.Field) string {
 	}
 }
 
-// TestDocs_areCurrent holds the tables in docs/data.md to the code. The prose
+// TestDocs_areCurrent holds the tables of columns in the docs to the code. The prose
 // around them is written by hand.
 func TestDocs_areCurrent(t *testing.T) {
 	cells := result.Columns(result.Extra{
 		Axes: []result.Column{{Name: "*axis*", Type: "any", Nullable: true, Doc: "Each axis of the plan that has no column above, such as `arg_max_num_seqs`."}},
 		SLOs: []string{"*name*"},
 	})
-	path := filepath.Join("..", "..", "docs", "data.md")
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	doc := string(data)
-	for name, text := range map[string]string{
-		"columns of cells": cellsTable(cells), "core columns": coreList(), "methods": methods(),
-		"columns of requests": markdown(requestColumns()), "columns of samples": markdown(sampleColumns()),
+	for page, blocks := range map[string]map[string]string{
+		"columns.md": {"columns of cells": cellsTable(cells)},
+		"data.md": {
+			"core columns": coreList(), "methods": methods(),
+			"columns of requests": markdown(requestColumns()), "columns of samples": markdown(sampleColumns()),
+		},
 	} {
-		block := regexp.MustCompile(`(?s)(<!-- ` + name + ` -->\n).*?(<!-- end -->)`)
-		if !block.MatchString(doc) {
-			t.Fatalf("no place for the %s", name)
+		path := filepath.Join("..", "..", "docs", page)
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
 		}
-		doc = block.ReplaceAllStringFunc(doc, func(old string) string {
-			m := block.FindStringSubmatch(old)
-			return m[1] + "\n" + text + "\n" + m[2]
-		})
+		doc := string(data)
+		for name, text := range blocks {
+			block := regexp.MustCompile(`(?s)(<!-- ` + name + ` -->\n).*?(<!-- end -->)`)
+			if !block.MatchString(doc) {
+				t.Fatalf("%s has no place for the %s", page, name)
+			}
+			doc = block.ReplaceAllStringFunc(doc, func(old string) string {
+				m := block.FindStringSubmatch(old)
+				return m[1] + "\n" + text + "\n" + m[2]
+			})
+		}
+		golden(t, path, doc)
 	}
-	golden(t, path, doc)
 }
 
 func coreList() string {

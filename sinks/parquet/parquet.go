@@ -1,7 +1,7 @@
 // Package parquet writes the tables of a run as Parquet: cells.parquet (one
 // row per trial), groups.parquet (one row per cell), requests.parquet and
 // samples.parquet (those of all committed attempts), and those that only some plans have.
-// docs/data.md lists their columns.
+// docs/columns.md and docs/data.md list their columns.
 package parquet
 
 import (

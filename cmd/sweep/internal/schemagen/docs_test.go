@@ -18,7 +18,7 @@ import (
 	"sweep.dev/sweep/plan/planfile"
 )
 
-const page = "../../../../docs/plan.md"
+const page = "../../../../docs/keys.md"
 
 func readPage(t *testing.T) []byte {
 	t.Helper()
@@ -36,7 +36,7 @@ func TestPage_upToDate(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(text, want) {
-		t.Error("docs/plan.md is not what go generate ./schemas makes")
+		t.Error("docs/keys.md is not what go generate ./schemas makes")
 	}
 	for _, k := range everyKey() {
 		if name := k.path[len(k.path)-1]; !bytes.Contains(text, []byte("| `"+name+"` |")) {

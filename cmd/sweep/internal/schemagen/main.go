@@ -1,6 +1,6 @@
 // Command schemagen writes the JSON Schemas of the plan language, of engine
 // profiles and of providers' programs, the reference of the plan's keys in
-// docs/plan.md, the tables of findings in docs/run.md, and those of the programs'
+// docs/keys.md, the tables of findings in docs/run.md, and those of the programs'
 // protocol in docs/providers.md. It is run by go generate in package schemas, which
 // embeds the schemas.
 package main
