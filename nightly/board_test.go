@@ -363,3 +363,29 @@ func TestAsk_again(t *testing.T) {
 	golden(t, "again.txt", out.Bytes())
 	schematest.Holds(t, schematest.Compile(t, schemas.Gate), b.Document(nil))
 }
+
+// A page on which no level changed for good says which series are off in the last night.
+func TestBoard_PageLastNight(t *testing.T) {
+	t.Parallel()
+	f := made(21, func(cell, night int, n *history.Night) {
+		if night == 20 && cell == 0 {
+			scaled(n, "throughput_tok_s", 0.8)
+		}
+	})
+	b, err := nightly.Ask(f, nightly.Question{Run: "run20", Metrics: metrics(t)[:1]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var page bytes.Buffer
+	if err := b.Page(&page); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"No level changed for good", `<li><a href="#s1">vllm h100 concurrency 8, throughput_tok_s</a>: regression</li>`} {
+		if !strings.Contains(page.String(), want) {
+			t.Errorf("the page lacks %s", want)
+		}
+	}
+	if n := strings.Count(page.String(), "<li>"); n != 1 {
+		t.Errorf("%d series are off, want 1", n)
+	}
+}

@@ -31,6 +31,7 @@ type trendPage struct {
 	Style   template.CSS
 	Count   string
 	Changes []trendChange
+	Last    []trendChange // series that are outside of their band in the last night
 	Series  []trendSeries
 	Shown   string // of the nights, if a chart does not show all
 	Left    int    // series that are not drawn
@@ -70,6 +71,9 @@ func (b *Board) Page(w io.Writer) error {
 	for i, s := range b.Series {
 		steps := gate.Steps(s.Values)
 		anchor := fmt.Sprintf("s%d", i+1)
+		if last := s.Last().State; outside(last) {
+			p.Last = append(p.Last, trendChange{Series: s.Label + ", " + s.Metric.Column, Anchor: anchor, Step: string(last)})
+		}
 		for _, step := range steps {
 			n := b.Nights[step.Night]
 			p.Changes = append(p.Changes, trendChange{n.String(), n.Run, s.Label + ", " + s.Metric.Column, anchor, stepped(step), s.stepText(step.Night)})

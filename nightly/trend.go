@@ -31,8 +31,7 @@ func (b *Board) WriteTrend(w io.Writer) error {
 		fmt.Fprintf(&out, ", %s\n", strings.ReplaceAll(string(v.State), "_", " "))
 		for _, step := range gate.Steps(s.Values) {
 			change := s.stepText(step.Night)
-			fmt.Fprintf(&out, "  %s  %s -> %s, %+.1f %%: %s\n", b.Nights[step.Night], humanize.Figure(step.Before), humanize.Figure(step.After),
-				100*(step.After/step.Before-1), plaintext.Line(change))
+			fmt.Fprintf(&out, "  %s  %s: %s\n", b.Nights[step.Night], stepped(step), plaintext.Line(change))
 		}
 	}
 	if len(b.Series) == 0 {
