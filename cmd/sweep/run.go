@@ -134,6 +134,7 @@ type job struct {
 	notifyFinish func(notify.Ended)
 
 	calibration *calibrate.Result // of the client; nil if it was not calibrated
+	probed      bool              // the backend answers
 }
 
 func (a *app) run(ctx context.Context, c *cli.Command, path string) error {
@@ -188,6 +189,13 @@ func (a *app) start(ctx context.Context, c *cli.Command, r toRun) error {
 		if err := rundir.Vacant(dir); err != nil {
 			return unusable(dir, err)
 		}
+	}
+	if len(deployments) > 0 && j.plugins.standing() {
+		// Before the client is calibrated and anything is written: nothing comes of a server that does not answer.
+		if err := executor.Probe(ctx, j.plugins.factory.Kind, j.plugins.backend); err != nil {
+			return unstarted(ctx, j, withHint(err))
+		}
+		j.probed = true
 	}
 	var predicted []rundir.File
 	if rehearse, err := wantsRehearsal(c); err != nil {
@@ -264,6 +272,15 @@ func (a *app) start(ctx context.Context, c *cli.Command, r toRun) error {
 		return errors.Join(err, d.Close())
 	}
 	return a.execute(ctx, c, j)
+}
+
+// withHint returns the error of a server at a URL of the plan that does not answer, with what to do.
+func withHint(err error) error {
+	hint := "is the server up, and is backend.url its address? sweep probe URL shows what answers there"
+	if errors.Is(err, backends.ErrRefused) {
+		hint = "the server does not take the key: see backend.key and backend.headers of the plan"
+	}
+	return &hinted{err, hint}
 }
 
 // left returns the numbers of the trials of a cell that have no outcome that counts.
@@ -383,12 +400,8 @@ func (a *app) execute(ctx context.Context, c *cli.Command, j job) (err error) {
 		fmt.Fprintf(a.err, "pods of this run have cost about $%s until now; the provider's bill decides\n", humanize.Price(rep.Left.Spending.USD))
 	}
 	// A stack in a cluster has neither a key nor an address of the plan: its error says what to do.
-	if f := &j.plugins.factory; errors.Is(runErr, executor.ErrUnreachable) && f.Given && !f.LoadPods {
-		hint := "is the server up, and is backend.url its address? sweep probe URL shows what answers there"
-		if errors.Is(runErr, backends.ErrRefused) {
-			hint = "the server does not take the key: see backend.key and backend.headers of the plan"
-		}
-		runErr = &hinted{runErr, hint}
+	if errors.Is(runErr, executor.ErrUnreachable) && j.plugins.standing() {
+		runErr = withHint(runErr)
 	}
 	// An interrupted run still has its tables: then only a second signal ends them.
 	deriving := ctx
@@ -430,7 +443,7 @@ func (a *app) config(teardown context.Context, c *cli.Command, j job, pods servi
 	return executor.Config{
 		Plan: j.plan, Dir: j.dir, State: j.state, Path: j.path,
 		Backend: j.plugins.backend, Servers: servers, Collectors: collectors,
-		Only: j.only, Retry: j.retry, Parallel: c.Int("parallel"), MaxGPUs: c.Int("max-gpus"),
+		Probed: j.probed, Only: j.only, Retry: j.retry, Parallel: c.Int("parallel"), MaxGPUs: c.Int("max-gpus"),
 		FailFast: c.Bool("fail-fast"), MaxTime: limits.time,
 		Client: c.String("client"), Calibration: j.calibration,
 		Environ: os.Environ(), ClientHost: clientHost(), ClientProcess: a.clientProcess, Teardown: teardown, Events: ui.event,
