@@ -16,6 +16,7 @@ import (
 	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/report"
+	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/rundir"
 )
 
@@ -32,7 +33,8 @@ func (a *app) runsCommand() *cli.Command {
 		ArgsUsage: "[FOLDER|DIR]",
 		Description: `Lists the run directories of FOLDER, or of runs/, the latest first. The first is the one
 that sweep cells, logs and resume take without an argument. Of a run directory DIR it says
-how far the run is; it needs no lock and changes nothing. --watch without an argument is of
+how far the run is; it needs no lock and changes nothing. A run with all its trials is
+complete, or has some that are INVALID or failed. --watch without an argument is of
 the latest run.
 
   $ sweep runs
@@ -108,6 +110,8 @@ type listedRun struct {
 	Running bool      `json:"running"`
 	Trials  *int      `json:"trials"` // planned
 	Done    *int      `json:"done"`   // with an outcome
+	Invalid *int      `json:"invalid"`
+	Failed  *int      `json:"failed"`
 	Error   string    `json:"error,omitempty"`
 }
 
@@ -134,6 +138,15 @@ func runsOf(folder string) ([]listedRun, error) {
 		default:
 			m, done, planned := state.Manifest, len(state.Committed), state.Planned()
 			r.RunID, r.Plan, r.Started, r.Running, r.Trials, r.Done = m.RunID, m.Plan, m.CreatedAt, holder != nil, &planned, &done
+			r.Invalid, r.Failed = new(int), new(int)
+			for _, c := range state.Committed {
+				switch c.Status {
+				case result.StatusInvalid:
+					*r.Invalid++
+				case result.StatusFailed:
+					*r.Failed++
+				}
+			}
 		}
 		list = append(list, r)
 	}
@@ -158,6 +171,8 @@ func (a *app) runsText(folder string, list []listedRun) error {
 			state = "running"
 		case *r.Done < *r.Trials:
 			state = "incomplete"
+		case *r.Invalid+*r.Failed > 0:
+			state = fmt.Sprintf("%d not VALID", *r.Invalid+*r.Failed)
 		}
 		rows = append(rows, []string{r.Started.Local().Format("2006-01-02 15:04"), state, fmt.Sprintf("%d/%d", *r.Done, *r.Trials), r.Dir})
 	}
