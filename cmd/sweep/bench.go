@@ -68,6 +68,7 @@ from the environment variable that --key-env names, or from the file that
 			&cli.StringSliceFlag{Name: "slo", Usage: "an objective that a load has to meet: `EXPR` over the columns of the cells table"},
 			&cli.StringFlag{Name: "model", Usage: "ask for this `MODEL`; needed if the server has several"},
 			&cli.FloatFlag{Name: "usd-per-hour", Usage: "the whole server costs `USD` for an hour: prints the price of a million output tokens", Validator: positive[float64]},
+			&cli.DurationFlag{Name: "think-time", Usage: "a person takes `TIME` from an answer to the next message: prints how many people each load is", Validator: positive[time.Duration]},
 			&cli.StringFlag{Name: "write-plan", Usage: "write the plan to `FILE` too"},
 			&cli.StringFlag{Name: "run-dir", Aliases: []string{"o"}, Usage: "the run `DIRECTORY`; it must be new or empty", DefaultText: "a new one under runs/"},
 			&cli.BoolFlag{Name: "allow-link-local", Usage: "permit an address that is link-local or a cloud's metadata service"},
@@ -113,7 +114,9 @@ func (a *app) bench(ctx context.Context, c *cli.Command, target string) error {
 	a.say("%s", b.announcement(p))
 	return a.start(ctx, c, toRun{
 		plan: p, plugins: made, path: planfile.Stdin, options: options, dir: c.String("run-dir"),
-		show: func(run *report.Run, style draw.Style) error { return bench.Write(a.out, run, style) },
+		show: func(run *report.Run, style draw.Style) error {
+			return bench.Write(a.out, run, style, c.Duration("think-time"))
+		},
 	})
 }
 

@@ -53,6 +53,16 @@ func Dollars(usd float64) string {
 	return fmt.Sprintf("$%.2f", usd)
 }
 
+// Floor returns a number rounded down to two digits, and below ten to a whole one; 0 for what is
+// no positive number.
+func Floor(n float64) int {
+	if !(n >= 1) || n > math.MaxInt32 {
+		return 0
+	}
+	digit := math.Pow(10, max(0, math.Floor(math.Log10(n))-1))
+	return int(math.Floor(n/digit+1e-9) * digit)
+}
+
 // Figure returns a value for people: a number with three or more significant
 // digits and no noise, "-" for what was not measured.
 func Figure(v any) string {

@@ -97,3 +97,14 @@ func TestList(t *testing.T) {
 		}
 	}
 }
+
+func TestFloor(t *testing.T) {
+	for n, want := range map[float64]int{363: 360, 9.9: 9, 12.9: 12, 0.5: 0, 1999: 1900, 10: 10, math.Inf(1): 0, -3: 0} {
+		if got := Floor(n); got != want {
+			t.Errorf("%v is %d, want %d", n, got, want)
+		}
+	}
+	if got := Floor(math.NaN()); got != 0 {
+		t.Errorf("NaN is %d", got)
+	}
+}

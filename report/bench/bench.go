@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"sweep.dev/sweep/internal/humanize"
@@ -25,8 +26,9 @@ import (
 const width = 80
 
 // Write writes the table of a run whose cells differ in their load alone, and the
-// sentences below it.
-func Write(w io.Writer, r *report.Run, style draw.Style) error {
+// sentences below it. think is the time that a person takes from an answer to the next
+// message, for the number of people at each load; 0 is not asked.
+func Write(w io.Writer, r *report.Run, style draw.Style, think time.Duration) error {
 	v := view.Of(r)
 	lines := []row{header(v.Set.Points)}
 	for _, p := range v.Set.Points {
@@ -35,6 +37,9 @@ func Write(w io.Writer, r *report.Run, style draw.Style) error {
 	t := table{w: w, style: style}
 	t.rows(lines)
 	for _, text := range sentences(v, lines[1:]) {
+		t.line(text)
+	}
+	if text := people(v.Set.Points, think); text != "" {
 		t.line(text)
 	}
 	return t.err
@@ -219,6 +224,25 @@ func costs(points []*conclude.Point) string {
 		return ""
 	}
 	return "a million output tokens costs " + strings.Join(each, ", ")
+}
+
+// people returns how many people each load is that misses no objective: requests/s times the
+// time from one message of a person to the next, which is an answer and a thought (the response
+// time law of interactive systems: Denning and Buzen, Computing Surveys 10, 1978). "" without a
+// time to think.
+func people(points []*conclude.Point, think time.Duration) string {
+	var each []string
+	for _, p := range points {
+		rate, _ := p.Figure(conclude.RequestRate)
+		answer, known := p.Figure(conclude.Measure{Column: col.Latency("mean", "e2e")})
+		if n := humanize.Floor(rate * (answer/1000 + think.Seconds())); n > 0 && known && think > 0 && p.Verdict != conclude.Missed {
+			each = append(each, fmt.Sprintf("%d at %s", n, humanize.Figure(conclude.Load(p.Cell))))
+		}
+	}
+	if len(each) == 0 {
+		return ""
+	}
+	return "people who think " + humanize.Duration(think) + " after each answer: about " + strings.Join(each, ", ")
 }
 
 // describe returns the load that was found, and the next one that was not tried.

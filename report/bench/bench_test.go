@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"golang.org/x/tools/txtar"
@@ -43,7 +44,7 @@ func TestWrite(t *testing.T) {
 			t.Fatalf("there is no style %s", name)
 		}
 		var b strings.Builder
-		if err := Write(&b, run, style); err != nil {
+		if err := Write(&b, run, style, 0); err != nil {
 			t.Fatal(err)
 		}
 		for line := range strings.Lines(b.String()) {
@@ -70,5 +71,34 @@ func interval(trial conclude.Trial, seed uint64) {
 		if math.IsInf(v, 0) {
 			delete(row, col.P95TTFTMs+suffix)
 		}
+	}
+}
+
+// The people of a load are its requests/s times the time of an answer and a thought.
+func TestPeople(t *testing.T) {
+	t.Parallel()
+	archive := txtar.Parse([]byte(`-- run --
+axes concurrency
+cell 1
+  ok tok=65.2 p50_user_tok_s=65.8 ttft=25.1/27.3 tpot=15.2/15.3 n=30
+cell 4
+  ok tok=250 p50_user_tok_s=62 ttft=60/72.5 tpot=16/16.4 n=300
+cell 8
+  ok tok=300 p50_user_tok_s=60.8 ttft=350/470 tpot=15.2/15.3 n=200 miss="objective|p95_ttft_ms < 100|p95_ttft_ms=470"
+cell 16
+  failed error="connect|no connection"
+`))
+	points := reporttest.Described(t, archive.Files[0]).Conclude().Points
+	for i, p := range points {
+		for _, trial := range p.Counting() {
+			trial.Outcome.Row[col.RequestThroughput] = []float64{0.51, 2.04, 4, 0}[i]
+			trial.Outcome.Row[col.Latency("mean", "e2e")] = 2000.0
+		}
+	}
+	if got, want := people(points, 30*time.Second), "people who think 30 s after each answer: about 16 at 1, 65 at 4"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if got := people(points, 0); got != "" {
+		t.Errorf("without a time to think: %s", got)
 	}
 }

@@ -2,7 +2,6 @@ package capacity
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -248,12 +247,11 @@ func (a *Answer) people() string {
 	if a.Capacity == nil || a.Of.Axis != col.RequestRate {
 		return ""
 	}
-	n := *a.Capacity * messageEvery.Seconds()
-	digit := math.Pow(10, max(0, math.Floor(math.Log10(n))-1))
-	if n = math.Floor(n/digit+1e-9) * digit; !(n >= 2) {
+	n := humanize.Floor(*a.Capacity * messageEvery.Seconds())
+	if n < 2 {
 		return ""
 	}
-	return fmt.Sprintf("%s is about %.0f people who each send a message every %s", a.Load(*a.Capacity), n, humanize.Duration(messageEvery))
+	return fmt.Sprintf("%s is about %d people who each send a message every %s", a.Load(*a.Capacity), n, humanize.Duration(messageEvery))
 }
 
 // lighter returns the latencies at the loads that were tried next to 80 and 90 % of the certified one,

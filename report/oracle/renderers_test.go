@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"sweep.dev/sweep/internal/slow"
 	"sweep.dev/sweep/report"
@@ -404,7 +405,7 @@ func (d *drawn) bench() {
 	if len(d.Grids()) > 1 || len(g.Points) < 2 || g.Down == nil || !g.Down.Amount || len(g.Across) > 0 {
 		return
 	}
-	text := d.text("bench", func(w io.Writer) error { return bench.Write(w, d.run, draw.Style{}) })
+	text := d.text("bench", func(w io.Writer) error { return bench.Write(w, d.run, draw.Style{}, 30*time.Second) })
 	for _, c := range d.Set.Answers(conclude.AskSweetSpot) {
 		want := ""
 		if c.Answer == conclude.Decided {
