@@ -53,7 +53,6 @@ type Config struct {
 	Servers    serving.Options // how servers are got and given back
 	Collectors []observe.Named
 
-	Probed   bool                          // the backend was asked just before whether it works
 	Only     func(plan.Cell) (bool, error) // nil: every cell
 	Retry    []string                      // statuses of committed trials to run again
 	Parallel int                           // deployments at once; 0 is 1
@@ -293,16 +292,6 @@ func (r *run) claim() (err error) {
 	return nil
 }
 
-// Probe asks a backend that can say so whether it would work: ErrUnreachable if not.
-func Probe(ctx context.Context, kind string, b backends.Backend) error {
-	if p, ok := b.(backends.Prober); ok {
-		if err := p.Probe(ctx); err != nil {
-			return fmt.Errorf("backend %s: %w: %w", kind, ErrUnreachable, err)
-		}
-	}
-	return nil
-}
-
 func (r *run) execute(ctx context.Context, rep Report) error {
 	started := event.Event{Type: event.RunStarted, Done: rep.Before, Total: r.total}
 	if r.config.Plan.Find != nil {
@@ -315,11 +304,9 @@ func (r *run) execute(ctx context.Context, rep Report) error {
 		return err
 	}
 	r.announce()
-	if _, ok := r.config.Backend.(backends.Prober); ok && rep.Before < rep.Planned {
-		if !r.config.Probed {
-			if err := Probe(ctx, r.config.Plan.Backend.Kind, r.config.Backend); err != nil {
-				return err
-			}
+	if p, ok := r.config.Backend.(backends.Prober); ok && rep.Before < rep.Planned {
+		if err := p.Probe(ctx); err != nil {
+			return fmt.Errorf("backend %s: %w: %w", r.config.Plan.Backend.Kind, ErrUnreachable, err)
 		}
 		if r.config.Servers.Given && !backends.Applies(r.config.Backend) {
 			r.pending()[0].extra.Add(1, 0)

@@ -13,7 +13,6 @@ import (
 	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
-	"sweep.dev/sweep/rundir"
 )
 
 const (
@@ -54,24 +53,6 @@ func (a *app) finishNotifier(ctx context.Context, c *cli.Command, p *plan.Plan) 
 			a.say("sweep: warning: the webhook was not told how the run ended: %v", err)
 		}
 	}, nil
-}
-
-// unstarted tells the webhook that a run ended before it had a directory, and returns the error with
-// its exit code.
-func unstarted(ctx context.Context, j job, err error) error {
-	if ctx.Err() != nil {
-		return err
-	}
-	if exitCode(err) == exitInternal {
-		err = &statusError{exitIncomplete, err}
-	}
-	if j.notifyFinish != nil {
-		j.state = &rundir.State{Manifest: rundir.Manifest{Plan: j.plan.Name, CreatedAt: time.Now().UTC(), Version: version()}}
-		e := finished(j, exitCode(err), nil, executor.Report{})
-		e.Run = ""
-		j.notifyFinish(e)
-	}
-	return err
 }
 
 // finished returns how a run ended, for a webhook. run is nil if there are no tables.

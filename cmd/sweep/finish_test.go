@@ -80,45 +80,6 @@ func TestWebhook(t *testing.T) {
 	}
 }
 
-// TestRun_noServer holds that a run whose server does not answer, or does not take the key, ends
-// before its client is calibrated and leaves no directory, and that the webhook is told.
-func TestRun_noServer(t *testing.T) {
-	t.Parallel()
-	var bodies []string
-	hook := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		b, err := io.ReadAll(r.Body)
-		if err != nil {
-			t.Error(err)
-		}
-		bodies = append(bodies, string(b))
-	}))
-	defer hook.Close()
-	closed := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }))
-	defer closed.Close()
-	for name, c := range map[string]struct {
-		url, hint string
-		code      int
-	}{
-		"nobody there": {"http://127.0.0.1:1", "is the server up, and is backend.url its address?", exitIncomplete},
-		"a wrong key":  {closed.URL, "the server does not take the key", exitProvider},
-	} {
-		dir := t.TempDir()
-		write(t, filepath.Join(dir, "tiny.yaml"), strings.Replace(hookPlan, "backend: {kind: sim}", "backend: {kind: endpoint, url: '"+c.url+"'}", 1))
-		bodies = nil
-		got := sweep(t, dir, []string{"SWEEP_HOOK=" + hook.URL}, "run", "--allow-private-webhook", "tiny.yaml")
-		if got.code != c.code || !strings.Contains(got.stderr, c.hint) || strings.Contains(got.stderr, "calibrat") {
-			t.Errorf("%s: exit %d\n%s", name, got.code, got.stderr)
-		}
-		if left := filesOf(t, dir); len(left) != 1 {
-			t.Errorf("%s: it leaves %d files", name, len(left))
-		}
-		var e notify.Ended
-		if len(bodies) != 1 || json.Unmarshal([]byte(bodies[0]), &e) != nil || e.Plan != "tiny" || e.Exit != c.code || e.Run != "" || e.StartedAt.IsZero() || e.Sweep == "" {
-			t.Errorf("%s: the webhook was told %q", name, bodies)
-		}
-	}
-}
-
 // TestVerdict_told: what a webhook gets has the exit code, also if there are no tables,
 // and before the last line.
 func TestVerdict_told(t *testing.T) {

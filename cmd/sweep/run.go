@@ -134,7 +134,6 @@ type job struct {
 	notifyFinish func(notify.Ended)
 
 	calibration *calibrate.Result // of the client; nil if it was not calibrated
-	probed      bool              // the backend answers
 }
 
 func (a *app) run(ctx context.Context, c *cli.Command, path string) error {
@@ -189,13 +188,6 @@ func (a *app) start(ctx context.Context, c *cli.Command, r toRun) error {
 		if err := rundir.Vacant(dir); err != nil {
 			return unusable(dir, err)
 		}
-	}
-	if len(deployments) > 0 && j.plugins.standing() {
-		// Before the client is calibrated and anything is written: nothing comes of a server that does not answer.
-		if err := executor.Probe(ctx, j.plugins.factory.Kind, j.plugins.backend); err != nil {
-			return unstarted(ctx, j, withHint(err))
-		}
-		j.probed = true
 	}
 	var predicted []rundir.File
 	if rehearse, err := wantsRehearsal(c); err != nil {
@@ -272,15 +264,6 @@ func (a *app) start(ctx context.Context, c *cli.Command, r toRun) error {
 		return errors.Join(err, d.Close())
 	}
 	return a.execute(ctx, c, j)
-}
-
-// withHint returns the error of a server at a URL of the plan that does not answer, with what to do.
-func withHint(err error) error {
-	hint := "is the server up, and is backend.url its address? sweep probe URL shows what answers there"
-	if errors.Is(err, backends.ErrRefused) {
-		hint = "the server does not take the key: see backend.key and backend.headers of the plan"
-	}
-	return &hinted{err, hint}
 }
 
 // left returns the numbers of the trials of a cell that have no outcome that counts.
@@ -400,8 +383,12 @@ func (a *app) execute(ctx context.Context, c *cli.Command, j job) (err error) {
 		fmt.Fprintf(a.err, "pods of this run have cost about $%s until now; the provider's bill decides\n", humanize.Price(rep.Left.Spending.USD))
 	}
 	// A stack in a cluster has neither a key nor an address of the plan: its error says what to do.
-	if errors.Is(runErr, executor.ErrUnreachable) && j.plugins.standing() {
-		runErr = withHint(runErr)
+	if f := &j.plugins.factory; errors.Is(runErr, executor.ErrUnreachable) && f.Given && !f.LoadPods {
+		hint := "is the server up, and is backend.url its address? sweep probe URL shows what answers there"
+		if errors.Is(runErr, backends.ErrRefused) {
+			hint = "the server does not take the key: see backend.key and backend.headers of the plan"
+		}
+		runErr = &hinted{runErr, hint}
 	}
 	// An interrupted run still has its tables: then only a second signal ends them.
 	deriving := ctx
@@ -443,7 +430,7 @@ func (a *app) config(teardown context.Context, c *cli.Command, j job, pods servi
 	return executor.Config{
 		Plan: j.plan, Dir: j.dir, State: j.state, Path: j.path,
 		Backend: j.plugins.backend, Servers: servers, Collectors: collectors,
-		Probed: j.probed, Only: j.only, Retry: j.retry, Parallel: c.Int("parallel"), MaxGPUs: c.Int("max-gpus"),
+		Only: j.only, Retry: j.retry, Parallel: c.Int("parallel"), MaxGPUs: c.Int("max-gpus"),
 		FailFast: c.Bool("fail-fast"), MaxTime: limits.time,
 		Client: c.String("client"), Calibration: j.calibration,
 		Environ: os.Environ(), ClientHost: clientHost(), ClientProcess: a.clientProcess, Teardown: teardown, Events: ui.event,

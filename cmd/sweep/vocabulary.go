@@ -93,9 +93,6 @@ func (m *plugins) servers(sweep string) serving.Options {
 	return serving.Options{Given: f.Given, Rents: f.Bills, Images: f.Images, StopSlack: f.Settle, Sweep: sweep}
 }
 
-// standing reports whether the servers run already, at addresses of the plan.
-func (m *plugins) standing() bool { return m.factory.Given && !m.factory.LoadPods }
-
 // traits are what of a backend an estimate depends on.
 type traits struct {
 	// scale is the number of seconds that pass for the servers in a real one: 1,

@@ -15,8 +15,8 @@ const Event = "run_finished"
 type Ended struct {
 	Event      string      `json:"event"` // run_finished
 	Plan       string      `json:"plan"`
-	Run        string      `json:"run"`    // the name of its directory; "" if it ended before it had one
-	RunID      string      `json:"run_id"` // of the journal; "" as well
+	Run        string      `json:"run"`    // the name of its directory
+	RunID      string      `json:"run_id"` // of the journal
 	Exit       int         `json:"exit"`   // the exit code
 	Ending     string      `json:"ending"` // the exit code in a few words
 	StartedAt  time.Time   `json:"started_at"`
@@ -58,8 +58,5 @@ func (e Ended) Text() string {
 	if e.CostUSD != nil {
 		parts = append(parts, fmt.Sprintf("about $%.2f", *e.CostUSD))
 	}
-	if e.Run != "" {
-		parts = append(parts, "run "+e.Run)
-	}
-	return escapes.Replace(strings.Join(parts, ", "))
+	return escapes.Replace(strings.Join(append(parts, "run "+e.Run), ", "))
 }
