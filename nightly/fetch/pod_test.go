@@ -28,7 +28,7 @@ func volumeOf(t *testing.T, state string, stays bool) (*kubetest.Server, Source)
 	f := kubetest.Start(t)
 	f.Put("/apis/batch/v1/namespaces/ns/cronjobs/chat", object(t, `{"kind": "CronJob", "metadata": {"name": "chat"}, "spec": {"jobTemplate": {"spec": {"template": {"spec": {
 		"securityContext": {"runAsUser": 4711}, "imagePullSecrets": [{"name": "registry"}], "nodeSelector": {"pool": "bench"},
-		"tolerations": [{"key": "sku"}], "containers": [{"name": "sweep", "image": "example.com/sweep:1", "imagePullPolicy": "Always", "env": [{"name": "KEY"}]}]}}}}}}`))
+		"tolerations": [{"key": "sku"}], "containers": [{"name": "sweep", "image": "example.com/sweep:1", "imagePullPolicy": "Always", "env": [{"name": "NIGHT_KEY"}]}]}}}}}}`))
 	f.Before(func(_ http.ResponseWriter, r *http.Request, _ func()) bool {
 		switch {
 		case r.Method == http.MethodGet && r.URL.Path == podsPath:
@@ -106,7 +106,7 @@ func TestPod(t *testing.T) {
 					t.Errorf("no %s in %s", part, text)
 				}
 			}
-			if strings.Contains(string(text), "KEY") {
+			if strings.Contains(string(text), "NIGHT_KEY") {
 				t.Errorf("it has the environment of the nights: %s", text)
 			}
 		})
