@@ -41,12 +41,18 @@ func run(args []string) error {
 // use is where code names a constant of package col.
 var use = regexp.MustCompile(`\bcol\.([A-Z]\w*)`)
 
-// uses returns the names in package col that the Go files below root have.
+// uses returns the names in package col that the Go files below root have. Hidden folders and
+// testdata are not looked into: they may hold the code of others.
 func uses(root string) (map[string]bool, error) {
 	used := map[string]bool{}
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") {
+		switch {
+		case err != nil:
 			return err
+		case d.IsDir() && path != root && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata"):
+			return fs.SkipDir
+		case d.IsDir() || !strings.HasSuffix(path, ".go"):
+			return nil
 		}
 		text, err := os.ReadFile(path)
 		for _, m := range use.FindAllSubmatch(text, -1) {
