@@ -111,7 +111,7 @@ func renew() error {
 	if err != nil {
 		return err
 	}
-	if text, err = tables.Document(text, figures, before); err != nil {
+	if text, err = tables.Document(text, figures); err != nil {
 		return fmt.Errorf("%s: %w", tables.Page, err)
 	}
 	for _, t := range figures.Tables {

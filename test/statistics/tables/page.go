@@ -19,7 +19,7 @@ const pageEnd = "<!-- end -->"
 
 // Document puts what each table asks, its picture and where its figures are between its
 // markers, <!-- table NAME --> and <!-- end -->.
-func Document(page []byte, figures, before Record) ([]byte, error) {
+func Document(page []byte, figures Record) ([]byte, error) {
 	for _, t := range figures.Tables {
 		mark := []byte("<!-- table " + t.Name + " -->\n")
 		from := bytes.Index(page, mark)

@@ -27,7 +27,7 @@ func TestPage(t *testing.T) {
 		return r
 	}
 	figures, before, page := parse(FiguresFile), parse(BeforeFile), read(Page)
-	got, err := Document(page, figures, before)
+	got, err := Document(page, figures)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,14 +65,14 @@ func TestTable(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
-	page, err := Document([]byte("a\n<!-- table rule -->\nold\n<!-- end -->\nb\n"), Record{}.With(a), old)
+	page, err := Document([]byte("a\n<!-- table rule -->\nold\n<!-- end -->\nb\n"), Record{}.With(a))
 	if err != nil || !bytes.Contains(page, []byte("(statistics/tables.md#rule)")) || !bytes.HasSuffix(page, []byte("<!-- end -->\nb\n")) || bytes.Contains(page, []byte("old")) {
 		t.Errorf("%v\n%s", err, page)
 	}
 	if reference := Reference(Record{}.With(a), old); !bytes.Contains(reference, []byte("## rule\n\n| case | runs | steady | drifts |")) || !bytes.Contains(reference, []byte("| quiet | 100 | 1 ± 0.2 % (≤ 5 %)<br>before: 30 ± 5 % | 90 ± 3 %<br>before: 100 ± 0 % |")) {
 		t.Errorf("%s", reference)
 	}
-	if _, err := Document([]byte("nothing"), Record{}.With(a), old); err == nil {
+	if _, err := Document([]byte("nothing"), Record{}.With(a)); err == nil {
 		t.Error("a page without the marker is no error")
 	}
 	text2, err := Record{}.With(a).JSON()
