@@ -72,7 +72,7 @@ func (b *Board) Page(w io.Writer) error {
 		steps := gate.Steps(s.Values)
 		anchor := fmt.Sprintf("s%d", i+1)
 		if last := s.Last().State; outside(last) {
-			p.Last = append(p.Last, trendChange{Series: s.Label + ", " + s.Metric.Column, Anchor: anchor, Step: string(last)})
+			p.Last = append(p.Last, trendChange{Series: s.Label + ", " + s.Metric.Column, Anchor: anchor, Step: words(last)})
 		}
 		for _, step := range steps {
 			n := b.Nights[step.Night]
@@ -100,7 +100,7 @@ func (b *Board) drawn(s Series, steps []gate.Step, anchor string) trendSeries {
 	v, n := s.Last(), len(b.Nights)
 	from := max(0, n-mostNights)
 	out := trendSeries{
-		Anchor: anchor, Label: s.Label, Metric: s.Metric.Column, State: strings.ReplaceAll(string(v.State), "_", " "), Last: value(v.Value) + unit(s),
+		Anchor: anchor, Label: s.Label, Metric: s.Metric.Column, State: words(v.State), Last: value(v.Value) + unit(s),
 	}
 	line := chart.Series{Line: true}
 	plot := chart.Plot{Title: s.Label + ", " + s.Metric.Column, X: chart.Axis{Name: "night", Near: true, Words: b.tick}, Y: chart.Axis{Name: s.Metric.Column, Near: true}}
@@ -120,7 +120,7 @@ func (b *Board) drawn(s Series, steps []gate.Step, anchor string) trendSeries {
 	}
 	for i := n - 1; i >= from; i-- {
 		v := s.Verdicts[i]
-		out.Rows = append(out.Rows, trendRow{b.Nights[i].String(), b.Nights[i].Run, value(s.Values[i]), value(v.Low), value(v.High), strings.ReplaceAll(string(v.State), "_", " "), s.Changed(i)})
+		out.Rows = append(out.Rows, trendRow{b.Nights[i].String(), b.Nights[i].Run, value(s.Values[i]), value(v.Low), value(v.High), words(v.State), s.Changed(i)})
 	}
 	for _, step := range steps {
 		if step.Night >= from {

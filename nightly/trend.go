@@ -28,7 +28,7 @@ func (b *Board) WriteTrend(w io.Writer) error {
 		if !math.IsNaN(v.Low) {
 			fmt.Fprintf(&out, ", band %s to %s", humanize.Figure(v.Low), humanize.Figure(v.High))
 		}
-		fmt.Fprintf(&out, ", %s\n", strings.ReplaceAll(string(v.State), "_", " "))
+		fmt.Fprintf(&out, ", %s\n", words(v.State))
 		for _, step := range gate.Steps(s.Values) {
 			change := s.stepText(step.Night)
 			fmt.Fprintf(&out, "  %s  %s: %s\n", b.Nights[step.Night], stepped(step), plaintext.Line(change))
@@ -40,6 +40,9 @@ func (b *Board) WriteTrend(w io.Writer) error {
 	_, err := io.WriteString(w, out.String())
 	return err
 }
+
+// words returns a state for people.
+func words(s gate.State) string { return strings.ReplaceAll(string(s), "_", " ") }
 
 // value returns a figure for people.
 func value(v float64) string {
